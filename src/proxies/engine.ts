@@ -1,0 +1,91 @@
+import type { ConnectionRecord } from "../services/connection-record.ts";
+import type { Port } from "../services/port.ts";
+import type { Binding, ServicePort, ServicePortKey } from "../services/service-port.ts";
+
+/**
+ * What relays: opens a listener per ServicePort and carries its connections and flows to endpoints.
+ *
+ * The daemon drives it, make before break: {@link reconcile}, then the packet rules, then
+ * {@link retire} for what no rule points at any more.
+ */
+export interface RelayEngine {
+	readonly name: "stream" | "syscall";
+
+	/**
+	 * Makes the listeners serve the wanted ServicePorts: opens the missing, hands the others their
+	 * new endpoints and affinity, closes nothing. A listener keeps its proxy port for life.
+	 *
+	 * Never rejects for a single listener: what could not be opened is a problem in the answer, and
+	 * is tried again at the next call. Not to be called again before it has resolved.
+	 *
+	 * @param wanted at most one per key.
+	 */
+	reconcile(wanted: readonly ServicePort[]): Promise<ReconcileOutcome>;
+
+	/**
+	 * Closes every listener that the last {@link reconcile} did not want and `referenced` does not
+	 * hold. Connections that they accepted go on until they end.
+	 *
+	 * @param referenced the keys that packet rules in force still point at.
+	 */
+	retire(referenced: ReadonlySet<ServicePortKey>): void;
+
+	/** TCP connections that live now and UDP flows that are in the table, newest last. */
+	connections(): LiveConnection[];
+
+	stats(): EngineStats;
+
+	/** Resolves when no TCP connection is left, or after `timeoutMs`, with the number that is left. */
+	drain(timeoutMs: number): Promise<number>;
+
+	/** Destroys everything that is left. Idempotent; resolves when nothing of it is open. */
+	close(): Promise<void>;
+}
+
+export interface ReconcileOutcome {
+	/** One per wanted ServicePort that has a listener. */
+	readonly bindings: readonly Binding[];
+	readonly problems: readonly ListenProblem[];
+}
+
+export interface ListenProblem {
+	readonly key: ServicePortKey;
+	readonly name: string;
+	readonly error: Error;
+}
+
+export interface LiveConnection {
+	readonly id: string;
+	readonly protocol: "tcp" | "udp";
+	readonly service: string;
+	readonly client: string;
+	/** Undefined while dialing. */
+	readonly endpoint: string | undefined;
+	readonly startedAtMs: number;
+	readonly bytesIn: number;
+	readonly bytesOut: number;
+	readonly state: "dialing" | "open" | "half-closed";
+}
+
+export interface EngineStats {
+	readonly listeners: number;
+	readonly tcpConnections: number;
+	readonly udpFlows: number;
+	/** Datagrams dropped since the start: no endpoint, queue full, send failed. */
+	readonly droppedDatagrams: number;
+	/** TCP connections refused for want of descriptors since the start. */
+	readonly overloadRefusals: number;
+	/** True while new TCP connections wait for descriptors. */
+	readonly acceptPaused: boolean;
+}
+
+/** What an engine is told at birth. */
+export interface EngineHooks {
+	/** Called once for each connection or flow when it is over. Must not throw. */
+	onConnectionEnd(record: ConnectionRecord): void;
+	/** Called once for each connection or flow when it begins. Must not throw. */
+	onConnectionStart(start: { readonly protocol: "tcp" | "udp"; readonly service: string }): void;
+}
+
+/** Which port a ServicePort would like, because rules of a predecessor already point at it. */
+export type PreferredPorts = ReadonlyMap<ServicePortKey, Port>;

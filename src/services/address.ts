@@ -1,0 +1,54 @@
+import ipaddr from "ipaddr.js";
+
+export type IpFamily = "ipv4" | "ipv6";
+
+/** Both families, in the order in which we handle and print them. */
+export const IP_FAMILIES = ["ipv4", "ipv6"] as const satisfies readonly IpFamily[];
+
+declare const ipAddressBrand: unique symbol;
+
+/**
+ * One IP address in canonical text: dotted quad, or RFC 5952 for IPv6 ("fd10::1").
+ *
+ * Equal addresses are equal strings; an IPv4-mapped IPv6 address ("::ffff:10.0.0.1") is the IPv4
+ * address. Has no zone ("%eth0") and no prefix length. Made only by {@link parseIpAddress}.
+ */
+export type IpAddress = string & { readonly [ipAddressBrand]: true };
+
+/** @returns undefined for anything that is not exactly one IP address (zones and "010.0.0.1" too). */
+export function parseIpAddress(text: string): IpAddress | undefined {
+	if (text.includes("%")) return undefined;
+	if (ipaddr.IPv4.isValidFourPartDecimal(text)) return branded(text);
+	if (!text.includes(":") || !ipaddr.IPv6.isValid(text)) return undefined;
+	const parsed = ipaddr.IPv6.parse(text);
+	return branded(
+		parsed.isIPv4MappedAddress() ? parsed.toIPv4Address().toString() : parsed.toRFC5952String(),
+	);
+}
+
+export function ipFamilyOf(address: IpAddress): IpFamily {
+	return address.includes(":") ? "ipv6" : "ipv4";
+}
+
+/** "10.2.1.2:8080", "[fd10::1]:8080". */
+export function formatSocketAddress(address: string, port: number): string {
+	return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
+}
+
+/** Numeric order, IPv4 before IPv6; for stable output. */
+export function compareIpAddresses(a: IpAddress, b: IpAddress): number {
+	if (a === b) return 0;
+	const left = ipaddr.parse(a).toByteArray();
+	const right = ipaddr.parse(b).toByteArray();
+	if (left.length !== right.length) return left.length - right.length;
+	for (const [index, byte] of left.entries()) {
+		const difference = byte - (right[index] ?? 0);
+		if (difference !== 0) return difference;
+	}
+	return 0;
+}
+
+function branded(text: string): IpAddress {
+	// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- callers have checked it
+	return text as IpAddress;
+}

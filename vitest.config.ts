@@ -1,0 +1,25 @@
+import { defineConfig } from "vitest/config";
+
+export default defineConfig({
+	test: {
+		projects: [
+			{
+				test: {
+					name: "unit",
+					include: ["test/unit/**/*.test.ts"],
+					testTimeout: 20_000,
+				},
+			},
+			{
+				test: {
+					name: "integration",
+					include: ["test/integration/**/*.test.ts"],
+					// A real kernel, real processes: generous, since a timeout here means "hung".
+					testTimeout: 60_000,
+					hookTimeout: 60_000,
+					pool: "forks",
+				},
+			},
+		],
+	},
+});
