@@ -19,11 +19,16 @@ export function describeError(error: unknown): string {
 	let current: unknown = error;
 	// Eight is far deeper than any chain of ours; the bound stands against a cyclic `cause`.
 	for (let depth = 0; depth < 8 && current !== undefined && current !== null; depth += 1) {
-		const text = current instanceof Error ? current.message : String(current);
+		const text = textOf(current);
 		if (text !== "" && !texts.some((known) => known.includes(text))) texts.push(text);
 		current = current instanceof Error ? current.cause : undefined;
 	}
 	return texts.length === 0 ? "unknown error" : texts.join(": ");
+}
+
+function textOf(thrown: unknown): string {
+	if (thrown instanceof Error) return thrown.message;
+	return typeof thrown === "string" ? thrown : `a thrown ${typeof thrown}`;
 }
 
 /** The `code` of a Node system error ("ECONNREFUSED"), or undefined. */
