@@ -58,7 +58,7 @@ function usableAddresses(
 	uplinks: readonly string[],
 	family: IpFamily,
 ): readonly IpAddress[] {
-	const names = Object.keys(interfaces).toSorted();
+	const names = Object.keys(interfaces).toSorted((a, b) => (a < b ? -1 : 1));
 	const ordered = [
 		...names.filter((name) => uplinks.includes(name)),
 		...names.filter((name) => !uplinks.includes(name)),

@@ -62,13 +62,15 @@ describe("chooseNodeAddress()", () => {
 	});
 });
 
-test("uplinksOf() reads the default routes out of /proc/net/route", () => {
-	const text = [
-		"Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT",
-		"eth0\t00000000\t0100A8C0\t0003\t0\t0\t0\t00000000\t0\t0\t0",
-		"cni0\t0000F40A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0",
-		"",
-	].join("\n");
-	expect(uplinksOf(text)).toEqual(["eth0"]);
-	expect(uplinksOf("")).toEqual([]);
+describe("uplinksOf()", () => {
+	it("reads the default routes out of /proc/net/route", () => {
+		const text = [
+			"Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT",
+			"eth0\t00000000\t0100A8C0\t0003\t0\t0\t0\t00000000\t0\t0\t0",
+			"cni0\t0000F40A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0",
+			"",
+		].join("\n");
+		expect(uplinksOf(text)).toEqual(["eth0"]);
+		expect(uplinksOf("")).toEqual([]);
+	});
 });
