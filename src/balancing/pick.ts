@@ -1,0 +1,48 @@
+import type { IpAddress } from "../services/address.ts";
+import type { AffinityOutcome, DialOutcome } from "../services/connection-record.ts";
+import type { SessionAffinity } from "../services/objects.ts";
+import type { Endpoint } from "../services/service-port.ts";
+
+/** Who wants an endpoint. */
+export interface Candidate {
+	/** Canonical: an IPv4-mapped address is the IPv4 address. The key of session affinity. */
+	readonly clientAddress: IpAddress;
+	/** Keys of the endpoints that this connection or flow has tried. */
+	readonly tried: ReadonlySet<string>;
+}
+
+export interface Pick {
+	readonly endpoint: Endpoint;
+	/** How affinity took part, should this endpoint answer; undefined where the Service has none. */
+	readonly affinity: AffinityOutcome | undefined;
+}
+
+/** Chooses endpoints of one ServicePort. Never waits, never fails. */
+export interface Balancer {
+	/** Replaces the endpoints and the kind of affinity; keeps the rotation's place and what is known. */
+	update(endpoints: readonly Endpoint[], sessionAffinity: SessionAffinity): void;
+
+	/** @returns undefined only when there is no endpoint at all. */
+	pick(candidate: Candidate): Pick | undefined;
+
+	/** The endpoint answered this client: it is well, and session affinity is with it from now on. */
+	answered(endpoint: Endpoint, clientAddress: IpAddress): void;
+
+	/** A try at the endpoint ended so. "local-error" and "abandoned" say nothing of it and are ignored. */
+	failed(endpoint: Endpoint, outcome: DialOutcome): void;
+
+	/** True while the endpoint is one that may be picked. */
+	has(endpointKey: string): boolean;
+
+	stats(): BalancerStats;
+}
+
+export interface BalancerStats {
+	readonly endpoints: number;
+	/** Endpoints that failed lately and are tried last at present. */
+	readonly failing: number;
+	/** Clients that session affinity remembers. */
+	readonly affinityClients: number;
+	/** Clients forgotten since the start because the table was full. */
+	readonly affinityEvictions: number;
+}

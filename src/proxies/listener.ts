@@ -1,0 +1,80 @@
+import type { IpAddress } from "../services/address.ts";
+import type { Port } from "../services/port.ts";
+import type { ServicePort } from "../services/service-port.ts";
+import type { Clock } from "../shared/clock.ts";
+import type { Log } from "../shared/log.ts";
+import type { DescriptorBudget } from "./descriptor-budget.ts";
+import type { EngineHooks, LiveConnection } from "./engine.ts";
+
+/** The listener of one ServicePort, whatever its protocol. Owns the ServicePort's balancer. */
+export interface ServicePortListener {
+	/** The local port, the same for life. */
+	readonly proxyPort: Port;
+	/** The one address that it is bound to, or undefined for all of its family. */
+	readonly listenAddress: IpAddress | undefined;
+
+	/** Takes new endpoints, affinity and names of the same ServicePort. Disturbs nothing that goes on. */
+	update(servicePort: ServicePort): void;
+
+	/**
+	 * Closes the listening socket; its port is free when this returns. Idempotent.
+	 *
+	 * TCP connections that it accepted go on. UDP flows end as "stopped": nobody could carry their
+	 * answers back.
+	 */
+	close(): void;
+}
+
+/** Where a listener is to be bound. */
+export interface ListenTarget {
+	/** Undefined: every address of the ServicePort's family. */
+	readonly address: IpAddress | undefined;
+	/** 0: the kernel chooses. */
+	readonly port: Port | 0;
+}
+
+/** One protocol's half of an engine: opens listeners and carries what they accept. */
+export interface ProtocolRelay {
+	/**
+	 * Opens a listener that serves `servicePort` at once.
+	 *
+	 * Rejects with the system's error, its `code` intact; nothing of it is open then. The engine
+	 * decides about ports: on EADDRINUSE it calls again with another one.
+	 */
+	open(servicePort: ServicePort, target: ListenTarget): Promise<ServicePortListener>;
+
+	/** What lives now, that of closed listeners too, oldest first. */
+	connections(): LiveConnection[];
+
+	/** How many {@link connections} would return. */
+	count(): number;
+
+	/** Ends everything that lives as "stopped"; resolves when nothing of it is open. Idempotent. */
+	close(): Promise<void>;
+}
+
+export interface UdpRelay extends ProtocolRelay {
+	/** Since the start: no endpoint, queue full, send failed. */
+	droppedDatagrams(): number;
+}
+
+/** What both halves of an engine are given. */
+export interface RelayContext {
+	readonly hooks: EngineHooks;
+	readonly log: Log;
+	readonly clock: Clock;
+	/** Uniform in [0, 1). */
+	readonly random: () => number;
+	/** Ids of connections and flows: short, unique in this process. */
+	readonly nextId: () => string;
+	/** One descriptor per listener and per UDP flow, two per TCP connection. */
+	readonly budget: DescriptorBudget;
+}
+
+/** UDP's limits; see Config for what they mean. */
+export interface UdpLimits {
+	readonly idleMs: number;
+	readonly firstAnswerMs: number;
+	/** Over all listeners of the engine. */
+	readonly maxFlows: number;
+}
