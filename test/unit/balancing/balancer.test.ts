@@ -1,0 +1,248 @@
+import { describe, expect, test as it } from "vitest";
+import type { DialOutcome } from "../../../src/services/connection-record.ts";
+import {
+	aBalancer,
+	aClient,
+	anEndpoint,
+	BY_CLIENT,
+	connectNumber,
+	endpoints,
+	NO_AFFINITY,
+	pickNumber,
+	times,
+} from "./builders.ts";
+
+function affinityOf(balancer: ReturnType<typeof aBalancer>["balancer"], client = 1) {
+	return balancer.pick({ clientAddress: aClient(client), tried: new Set() })?.affinity;
+}
+
+describe("createBalancer() in rotation", () => {
+	it("has no endpoint before the first update", () => {
+		const { balancer } = aBalancer(NO_AFFINITY);
+		expect(pickNumber(balancer)).toBeUndefined();
+	});
+
+	it("gives a single endpoint each time", () => {
+		const { balancer } = aBalancer(NO_AFFINITY, 1);
+		expect(times(4, () => pickNumber(balancer))).toEqual([1, 1, 1, 1]);
+	});
+
+	it("takes three endpoints by turns, whoever asks", () => {
+		const { balancer } = aBalancer(NO_AFFINITY, 1, 2, 3);
+		expect(times(5, () => pickNumber(balancer, 7))).toEqual([1, 2, 3, 1, 2]);
+		expect(pickNumber(balancer, 8)).toBe(3);
+	});
+
+	it("rotates each ServicePort by itself", () => {
+		const p = aBalancer(NO_AFFINITY, 1, 2, 3).balancer;
+		const q = aBalancer(NO_AFFINITY, 4, 5, 6).balancer;
+		expect(times(2, () => pickNumber(p))).toEqual([1, 2]);
+		expect(times(4, () => pickNumber(q))).toEqual([4, 5, 6, 4]);
+		expect(pickNumber(p)).toBe(3);
+	});
+
+	it("goes on with other endpoints, and with none has none", () => {
+		const { balancer } = aBalancer(NO_AFFINITY, 1, 2, 3);
+		pickNumber(balancer);
+		balancer.update(endpoints(4, 5), NO_AFFINITY);
+		expect(times(3, () => pickNumber(balancer))).toEqual([4, 5, 4]);
+		balancer.update([], NO_AFFINITY);
+		expect(pickNumber(balancer)).toBeUndefined();
+		expect(balancer.has(anEndpoint(4).key)).toBe(false);
+	});
+
+	it("tells nothing about affinity", () => {
+		expect(affinityOf(aBalancer(NO_AFFINITY, 1).balancer)).toBeUndefined();
+	});
+
+	it("gives what was not tried while there is one, then again by turns", () => {
+		const { balancer } = aBalancer(NO_AFFINITY, 1, 2, 3);
+		expect(pickNumber(balancer, 1, 1, 3)).toBe(2);
+		expect(pickNumber(balancer, 1, 1, 2, 3)).toBe(3);
+		expect(pickNumber(balancer, 1, 1, 2, 3)).toBe(1);
+	});
+});
+
+describe("createBalancer() after failures", () => {
+	it("tries a failed endpoint last, and not at all while another is left", () => {
+		const { balancer } = aBalancer(NO_AFFINITY, 1, 2, 3);
+		balancer.failed(anEndpoint(2), "timeout");
+		expect(times(4, () => pickNumber(balancer))).toEqual([1, 3, 1, 3]);
+		expect(pickNumber(balancer, 1, 1, 3)).toBe(2);
+	});
+
+	it("goes on giving the only endpoint", () => {
+		const { balancer } = aBalancer(NO_AFFINITY, 1);
+		balancer.failed(anEndpoint(1), "refused");
+		expect(times(3, () => pickNumber(balancer))).toEqual([1, 1, 1]);
+	});
+
+	it("rotates among endpoints that all failed", () => {
+		const { balancer } = aBalancer(NO_AFFINITY, 1, 2);
+		balancer.failed(anEndpoint(1), "refused");
+		balancer.failed(anEndpoint(2), "refused");
+		expect(times(4, () => pickNumber(balancer))).toEqual([1, 2, 1, 2]);
+	});
+
+	it("sends one connection to find out after the penalty, then all once it answered", () => {
+		const { balancer, clock } = aBalancer(NO_AFFINITY, 1, 2);
+		balancer.failed(anEndpoint(1), "timeout");
+		clock.nowMs = 1000;
+		expect(times(4, () => pickNumber(balancer))).toEqual([1, 2, 2, 2]);
+		balancer.answered(anEndpoint(1), aClient(1));
+		expect(times(4, () => pickNumber(balancer))).toEqual([1, 2, 1, 2]);
+		expect(balancer.stats().failing).toBe(0);
+	});
+
+	it.each<[DialOutcome, boolean]>([
+		["refused", true],
+		["timeout", true],
+		["unreachable", true],
+		["local-error", false],
+		["abandoned", false],
+	])("%s is held against the endpoint: %s", (outcome, held) => {
+		const { balancer } = aBalancer(NO_AFFINITY, 1, 2);
+		balancer.failed(anEndpoint(1), outcome);
+		expect(balancer.stats().failing).toBe(held ? 1 : 0);
+		expect(pickNumber(balancer)).toBe(held ? 2 : 1);
+	});
+
+	it("does not remember an endpoint that is gone, nor one that went during the dial", () => {
+		const { balancer } = aBalancer(NO_AFFINITY, 1, 2);
+		balancer.failed(anEndpoint(1), "timeout");
+		balancer.update(endpoints(2), NO_AFFINITY);
+		balancer.failed(anEndpoint(1), "timeout");
+		expect(balancer.stats().failing).toBe(0);
+	});
+});
+
+describe("createBalancer() with ClientIP affinity", () => {
+	it("keeps three clients where they first came", () => {
+		const { balancer } = aBalancer(BY_CLIENT, 1, 2, 3);
+		const first = [1, 2, 3].map((client) => connectNumber(balancer, client));
+		expect(first).toEqual([1, 2, 3]);
+		for (const client of [3, 1, 2, 2, 3, 1]) expect(connectNumber(balancer, client)).toBe(client);
+	});
+
+	it("works the same when the endpoints come after the Service, and the other way round", () => {
+		const { balancer } = aBalancer(BY_CLIENT);
+		balancer.update(endpoints(1, 2), BY_CLIENT);
+		const later = aBalancer(NO_AFFINITY, 1, 2).balancer;
+		later.update(endpoints(1, 2), BY_CLIENT);
+		for (const each of [balancer, later]) {
+			expect([1, 2, 3, 1, 2, 3].map((client) => connectNumber(each, client))).toEqual([
+				1, 2, 1, 1, 2, 1,
+			]);
+		}
+	});
+
+	it("moves only the clients of an endpoint that went", () => {
+		const { balancer } = aBalancer(BY_CLIENT, 1, 2, 3);
+		for (const client of [1, 2, 3]) connectNumber(balancer, client);
+		balancer.update(endpoints(1, 2), BY_CLIENT);
+		expect(connectNumber(balancer, 1)).toBe(1);
+		expect(connectNumber(balancer, 2)).toBe(2);
+		expect(affinityOf(balancer, 3)).toBe("moved");
+		const moved = connectNumber(balancer, 3);
+		balancer.update(endpoints(1, 2, 4), BY_CLIENT);
+		expect([1, 2, 3].map((client) => connectNumber(balancer, client))).toEqual([1, 2, moved]);
+	});
+
+	it("gives everyone a new endpoint when all were replaced, and none when none is left", () => {
+		const { balancer } = aBalancer(BY_CLIENT, 1, 2, 3);
+		for (const client of [1, 2, 3]) connectNumber(balancer, client);
+		balancer.update(endpoints(4, 5, 6), BY_CLIENT);
+		expect([1, 2, 3, 1, 2, 3].map((client) => connectNumber(balancer, client))).toEqual([
+			4, 5, 6, 4, 5, 6,
+		]);
+		balancer.update([], BY_CLIENT);
+		expect(connectNumber(balancer, 1)).toBeUndefined();
+	});
+
+	it("says assigned, kept and moved", () => {
+		const { balancer } = aBalancer(BY_CLIENT, 1, 2);
+		expect(affinityOf(balancer)).toBe("assigned");
+		connectNumber(balancer);
+		expect(affinityOf(balancer)).toBe("kept");
+		balancer.failed(anEndpoint(1), "timeout");
+		expect(affinityOf(balancer)).toBe("moved");
+		connectNumber(balancer);
+		expect(affinityOf(balancer)).toBe("kept");
+	});
+
+	it("sends connections that a new client makes at once to one endpoint", () => {
+		const { balancer } = aBalancer(BY_CLIENT, 1, 2, 3);
+		expect(times(6, () => pickNumber(balancer))).toEqual([1, 1, 1, 1, 1, 1]);
+	});
+
+	it("moves to the endpoint that answered after the first failed", () => {
+		const { balancer, clock } = aBalancer(BY_CLIENT, 1, 2, 3);
+		connectNumber(balancer);
+		balancer.failed(anEndpoint(1), "refused");
+		expect(pickNumber(balancer, 1, 1)).toBe(2);
+		balancer.answered(anEndpoint(2), aClient(1));
+		clock.nowMs = 5000;
+		expect(connectNumber(balancer)).toBe(2);
+	});
+
+	it("is never with an endpoint that did not answer", () => {
+		const { balancer } = aBalancer(BY_CLIENT, 1, 2, 3);
+		connectNumber(balancer);
+		balancer.failed(anEndpoint(1), "refused");
+		expect(pickNumber(balancer, 1, 1)).toBe(2);
+		balancer.failed(anEndpoint(2), "timeout");
+		expect(pickNumber(balancer)).toBe(3);
+		expect(affinityOf(balancer)).toBe("moved");
+	});
+
+	it("stays with the only endpoint although it fails", () => {
+		const { balancer } = aBalancer(BY_CLIENT, 1);
+		connectNumber(balancer);
+		balancer.failed(anEndpoint(1), "timeout");
+		expect(affinityOf(balancer)).toBe("kept");
+	});
+
+	it("leaves other clients alone when one client's tries go round", () => {
+		const { balancer } = aBalancer(BY_CLIENT, 1, 2, 3);
+		for (const client of [1, 2, 3]) connectNumber(balancer, client);
+		expect(pickNumber(balancer, 1, 1)).toBe(2);
+		expect(pickNumber(balancer, 1, 1, 2)).toBe(3);
+		expect(connectNumber(balancer, 2)).toBe(2);
+		expect(connectNumber(balancer, 3)).toBe(3);
+	});
+
+	it("slides the timeout with each connection and takes a new one at once", () => {
+		const { balancer, clock } = aBalancer({ type: "ClientIP", timeoutMs: 1000 }, 1, 2);
+		expect(connectNumber(balancer)).toBe(1);
+		for (clock.nowMs = 999; clock.nowMs < 5000; clock.nowMs += 999) {
+			expect(connectNumber(balancer)).toBe(1);
+		}
+		balancer.update(endpoints(1, 2), { type: "ClientIP", timeoutMs: 60_000 });
+		clock.nowMs += 30_000;
+		expect(connectNumber(balancer)).toBe(1);
+		balancer.update(endpoints(1, 2), { type: "ClientIP", timeoutMs: 10 });
+		clock.nowMs += 10;
+		expect(connectNumber(balancer)).toBe(2);
+	});
+
+	it("is switched off and on live, and forgets meanwhile", () => {
+		const { balancer } = aBalancer(BY_CLIENT, 1, 2);
+		expect(connectNumber(balancer)).toBe(1);
+		balancer.update(endpoints(1, 2), NO_AFFINITY);
+		expect(times(2, () => connectNumber(balancer))).toEqual([2, 1]);
+		balancer.update(endpoints(1, 2), BY_CLIENT);
+		expect(times(2, () => connectNumber(balancer))).toEqual([2, 2]);
+		expect(balancer.stats().affinityClients).toBe(1);
+	});
+
+	it("does not bind a client to an endpoint that went during the dial", () => {
+		const { balancer } = aBalancer(BY_CLIENT, 1, 2);
+		expect(pickNumber(balancer)).toBe(1);
+		balancer.update(endpoints(2), BY_CLIENT);
+		balancer.answered(anEndpoint(1), aClient(1));
+		balancer.update(endpoints(1, 2), BY_CLIENT);
+		balancer.update(endpoints(2), BY_CLIENT);
+		expect(connectNumber(balancer)).toBe(2);
+		expect(affinityOf(balancer)).toBe("kept");
+	});
+});

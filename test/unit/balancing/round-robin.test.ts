@@ -1,0 +1,74 @@
+import { describe, expect, test as it } from "vitest";
+import { RoundRobin } from "../../../src/balancing/round-robin.ts";
+import { anEndpoint, endpoints, times } from "./builders.ts";
+
+const anyRank = () => 0;
+
+function aRotation(random = 0, ...numbers: number[]) {
+	const rotation = new RoundRobin(() => random);
+	rotation.update(endpoints(...numbers));
+	const next = (rank: (number: number) => number = anyRank) => {
+		const endpoint = rotation.next((each) => rank(Number(each.address.split(".")[2])));
+		return endpoint === undefined ? undefined : Number(endpoint.address.split(".")[2]);
+	};
+	return { rotation, next };
+}
+
+describe("RoundRobin", () => {
+	it("has nothing to give without endpoints", () => {
+		expect(aRotation().next()).toBeUndefined();
+	});
+
+	it("gives a single endpoint again and again", () => {
+		const { next } = aRotation(0, 1);
+		expect(times(4, next)).toEqual([1, 1, 1, 1]);
+	});
+
+	it("follows the order of the list and wraps", () => {
+		const { next } = aRotation(0, 1, 2, 3);
+		expect(times(7, next)).toEqual([1, 2, 3, 1, 2, 3, 1]);
+	});
+
+	it("spreads 1,000 picks over 3 endpoints 334, 333, 333", () => {
+		const { next } = aRotation(0, 1, 2, 3);
+		const counts = new Map<number | undefined, number>();
+		for (const number of times(1000, next)) counts.set(number, (counts.get(number) ?? 0) + 1);
+		expect([...counts.values()]).toEqual([334, 333, 333]);
+	});
+
+	it("starts where the random number says", () => {
+		expect(aRotation(0.5, 1, 2, 3).next()).toBe(2);
+		expect(aRotation(0.99, 1, 2, 3).next()).toBe(3);
+	});
+
+	it("keeps the turn when others come and go", () => {
+		const { rotation, next } = aRotation(0, 1, 2, 3);
+		expect(next()).toBe(1);
+		rotation.update(endpoints(2, 3, 4));
+		expect(times(3, next)).toEqual([2, 3, 4]);
+	});
+
+	it("gives the turn of one that went to the next that is left", () => {
+		const { rotation, next } = aRotation(0, 1, 2, 3, 4);
+		expect(next()).toBe(1);
+		rotation.update(endpoints(1, 4));
+		expect(times(3, next)).toEqual([4, 1, 4]);
+	});
+
+	it("takes the lowest rank and, among equals, the one whose turn it is", () => {
+		const { next } = aRotation(0, 1, 2, 3);
+		const second = (number: number) => (number === 2 ? 1 : 0);
+		expect(times(4, () => next(second))).toEqual([1, 3, 1, 3]);
+		const allButThird = (number: number) => (number === 3 ? 1 : 2);
+		expect(next(allButThird)).toBe(3);
+		expect(next(() => 5)).toBe(1);
+	});
+
+	it("gives back an endpoint as it is in the newest list", () => {
+		const { rotation } = aRotation(0, 1);
+		const renamed = { ...anEndpoint(1), podName: "cart-1" };
+		rotation.update([renamed]);
+		expect(rotation.get(renamed.key)?.podName).toBe("cart-1");
+		expect(rotation.get(anEndpoint(2).key)).toBeUndefined();
+	});
+});
