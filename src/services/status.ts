@@ -1,0 +1,119 @@
+import type { IpFamily } from "./address.ts";
+import type { ConnectionRecord } from "./connection-record.ts";
+import type { Protocol } from "./service-port.ts";
+
+/**
+ * What the running daemon tells about itself as JSON: written by the daemon, read by
+ * `kube-userproxy status` and `kube-userproxy connections`. Fields whose type allows undefined are
+ * absent from the JSON then.
+ */
+
+/** Path of a {@link StatusReport} on the metrics address. */
+export const STATUS_PATH = "/status";
+
+/** Path of a {@link ConnectionsReport} on the metrics address. */
+export const CONNECTIONS_PATH = "/connections";
+
+/** Path of an endless answer: one {@link ConnectionEvent} as JSON per line, as they happen. */
+export const CONNECTION_EVENTS_PATH = "/connections/watch";
+
+export interface StatusReport {
+	/** Of the program. */
+	readonly version: string;
+	readonly pid: number;
+	readonly nodeName: string;
+	/** Milliseconds since the epoch, as all moments here. */
+	readonly startedAtMs: number;
+	/** True when every source has delivered, listeners are open and rules are in force. */
+	readonly ready: boolean;
+	readonly sources: readonly SourceReport[];
+	readonly rules: RulesReport;
+	/** When the listeners last took over the newest state; undefined before the first time. */
+	readonly lastSyncAtMs: number | undefined;
+	readonly logConnections: "off" | "errors" | "all";
+	readonly servicePorts: readonly ServicePortReport[];
+}
+
+/** The state of one source; what sources/source.ts calls SourceStatus. */
+export interface SourceReport {
+	readonly name: string;
+	readonly synced: boolean;
+	/** When its state was last known to be the newest; undefined before the first complete one. */
+	readonly freshAtMs: number | undefined;
+	readonly problem: string | undefined;
+	/** Objects left out at present, at most 100. */
+	readonly rejected: readonly { readonly object: string; readonly problems: readonly string[] }[];
+}
+
+export interface RulesReport {
+	/** "iptables (nf_tables) 1.8.9", "none": for people; undefined until it has been found out. */
+	readonly backend: string | undefined;
+	/** When rules were last applied, or found to be as they should. */
+	readonly lastVerifiedAtMs: number | undefined;
+	/** What goes wrong at present; undefined when all is well. */
+	readonly problem: string | undefined;
+}
+
+export interface ServicePortReport {
+	/** "shop/cart:http". */
+	readonly name: string;
+	/** "shop/cart:http/tcp/ipv4". */
+	readonly key: string;
+	readonly protocol: Protocol;
+	readonly family: IpFamily;
+	readonly virtualAddresses: readonly string[];
+	/** The port that clients dial. */
+	readonly port: number;
+	/** Undefined while no listener is open; `problem` says why. */
+	readonly proxyPort: number | undefined;
+	readonly endpoints: readonly EndpointReport[];
+	/** TCP connections or UDP flows that live now. */
+	readonly connections: number;
+	readonly problem: string | undefined;
+}
+
+export interface EndpointReport {
+	/** "10.2.1.2:8080". */
+	readonly endpoint: string;
+	/** `failing`: it failed lately and is tried last for the time being. */
+	readonly state: "ok" | "failing";
+}
+
+export interface ConnectionsReport {
+	/** Oldest first. */
+	readonly connections: readonly ConnectionReport[];
+	/** How many there are, when the list was cut; else as many as the list has. */
+	readonly total: number;
+}
+
+/** One TCP connection or UDP flow that lives; what proxies/engine.ts calls LiveConnection. */
+export interface ConnectionReport {
+	readonly id: string;
+	readonly protocol: Protocol;
+	/** "shop/cart:http". */
+	readonly service: string;
+	/** "10.1.0.2:41234". */
+	readonly client: string;
+	/** Undefined while dialing. */
+	readonly endpoint: string | undefined;
+	readonly startedAtMs: number;
+	/** From the client to the endpoint. */
+	readonly bytesIn: number;
+	readonly bytesOut: number;
+	readonly state: "dialing" | "open" | "half-closed";
+}
+
+/** One line of {@link CONNECTION_EVENTS_PATH}. */
+export type ConnectionEvent =
+	| {
+			readonly event: "started";
+			readonly atMs: number;
+			readonly protocol: Protocol;
+			readonly service: string;
+			/** Undefined where the engine does not tell. */
+			readonly id: string | undefined;
+			readonly client: string | undefined;
+	  }
+	| { readonly event: "ended"; readonly record: ConnectionRecord }
+	/** Lines were left out because this reader was too slow. */
+	| { readonly event: "dropped"; readonly count: number };
