@@ -1,4 +1,18 @@
 /**
+ * Kept for everything that is no relayed traffic (API, HTTP clients, logs, children, the event
+ * loop's own), where the limit allows. Counted on a running daemon: about 40; the rest is room for
+ * children and scrapers.
+ */
+const MAX_RESERVE = 512;
+const MIN_RESERVE = 64;
+
+/** Beyond this many, a client that waits has little hope before it is refused after all. */
+const MAX_WAITING = 1024;
+
+/** What the kernel gives when nobody raised it (setrlimit(2)); for when it cannot be read. */
+const USUAL_SOFT_LIMIT = 1024;
+
+/**
  * How many file descriptors relayed traffic may hold, so that the process never runs out of them.
  *
  * Running out must not be left to the kernel: when `accept` fails for want of a descriptor, libuv
@@ -28,7 +42,7 @@ export class DescriptorBudget {
 		return true;
 	}
 
-	/** For descriptors that are open already, whatever the budget says: listeners, accepted sockets. */
+	/** For descriptors that are open already, whatever the budget says: listeners. */
 	take(count: number): void {
 		this.#used += count;
 	}
@@ -36,4 +50,30 @@ export class DescriptorBudget {
 	give(count: number): void {
 		this.#used -= count;
 	}
+}
+
+export interface DescriptorPlan {
+	/** For listeners, flows, and two for each relayed connection. */
+	readonly relaying: number;
+	/** For accepted connections that wait until others end, one each. */
+	readonly waiting: number;
+}
+
+/** Divides the descriptors that the process may have. */
+export function planDescriptors(softLimit: number): DescriptorPlan {
+	const reserve = Math.min(MAX_RESERVE, Math.max(MIN_RESERVE, Math.floor(softLimit / 8)));
+	const left = Math.max(4, softLimit - reserve);
+	const waiting = Math.min(MAX_WAITING, Math.floor(left / 8));
+	return { relaying: left - waiting, waiting };
+}
+
+/**
+ * The soft limit of open files out of the text of /proc/self/limits. Node raises the soft limit to
+ * the hard one when it starts, so this is what there is.
+ */
+export function parseDescriptorLimit(limits: string): number {
+	const soft = /^Max open files\s+(\d+|unlimited)/m.exec(limits)?.[1];
+	if (soft === undefined) return USUAL_SOFT_LIMIT;
+	// fs.nr_open bounds what "unlimited" can mean; its default is 2^20.
+	return soft === "unlimited" ? 1_048_576 : Number(soft);
 }

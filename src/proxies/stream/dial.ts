@@ -1,0 +1,74 @@
+import { connect, type Socket } from "node:net";
+
+import type { DialOutcome } from "../../services/connection-record.ts";
+import type { Endpoint } from "../../services/service-port.ts";
+import { errorCode } from "../../shared/errors.ts";
+import { SOCKET_OPTIONS } from "./socket-options.ts";
+
+export type DialResult =
+	| { readonly outcome: "connected"; readonly socket: Socket }
+	| {
+			readonly outcome: Exclude<DialOutcome, "connected" | "abandoned">;
+			/** Undefined for a timeout of ours. */
+			readonly errorCode: string | undefined;
+	  };
+
+/** What each error of connect(2) says; what is not here says "unreachable". */
+const OUTCOMES: Readonly<Record<string, "refused" | "timeout" | "local-error">> = {
+	ECONNREFUSED: "refused",
+	ECONNRESET: "refused",
+	ETIMEDOUT: "timeout",
+	EMFILE: "local-error",
+	ENFILE: "local-error",
+	ENOBUFS: "local-error",
+	ENOMEM: "local-error",
+	EAGAIN: "local-error",
+	EADDRINUSE: "local-error",
+	EADDRNOTAVAIL: "local-error",
+};
+
+/**
+ * Connects to one endpoint, once.
+ *
+ * @param onResult called once, never before this returns. A connected socket is the receiver's: it
+ * must have an `error` listener of its own when `onResult` returns.
+ * @returns gives the dial up; `onResult` is not called then. After the result it does nothing.
+ */
+export function dial(
+	endpoint: Endpoint,
+	timeoutMs: number,
+	onResult: (result: DialResult) => void,
+): () => void {
+	const socket = connect({ host: endpoint.address, port: endpoint.port, ...SOCKET_OPTIONS });
+	socket.on("error", onError);
+	socket.on("connect", onConnect);
+	const timer = setTimeout(onTimeout, timeoutMs);
+	let settled = false;
+
+	function onConnect(): void {
+		settle({ outcome: "connected", socket });
+		// Only now: the receiver listens for errors, so that no moment is without a listener.
+		socket.off("error", onError);
+		socket.off("connect", onConnect);
+	}
+	function onError(error: Error): void {
+		const code = errorCode(error);
+		settle({ outcome: OUTCOMES[code ?? ""] ?? "unreachable", errorCode: code });
+	}
+	function onTimeout(): void {
+		settle({ outcome: "timeout", errorCode: undefined });
+	}
+	function settle(result: DialResult): void {
+		if (settled) return;
+		giveUp(result.outcome === "connected");
+		onResult(result);
+	}
+	function giveUp(keepSocket: boolean): void {
+		settled = true;
+		clearTimeout(timer);
+		if (!keepSocket) socket.destroy();
+	}
+	return () => {
+		if (!settled) giveUp(false);
+	};
+}

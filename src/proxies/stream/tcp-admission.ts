@@ -1,0 +1,109 @@
+import type { DescriptorBudget } from "../descriptor-budget.ts";
+
+/** A client that has waited so long for its turn has most likely given up. A guess. */
+const MAX_WAIT_MS = 10_000;
+
+/** The client's leg and the endpoint's. */
+const PER_CONNECTION = 2;
+
+/** A connection that asks to be let in. */
+export interface Applicant {
+	/** Its turn has come: dial. */
+	start(): void;
+	/** There is no room: end. */
+	refuse(): void;
+}
+
+export interface TcpAdmissionOptions {
+	readonly budget: DescriptorBudget;
+	/** Connections that may wait; their descriptors are outside the budget. */
+	readonly maxWaiting: number;
+	/** Connections that may be dialing at once; further ones are refused. */
+	readonly maxDialing: number;
+	/** Monotonic milliseconds. */
+	readonly now: () => number;
+	/** Called when new connections have to wait and none did before. */
+	onPaused(): void;
+}
+
+/**
+ * Which accepted connections may go on to dial, so that the process never runs out of descriptors.
+ *
+ * When the budget is used up, new ones wait in order, unread, until others end; when the waiting
+ * room is full too, or the wait is long, they are refused. What is relayed already goes on.
+ */
+export class TcpAdmission {
+	readonly #options: TcpAdmissionOptions;
+	/** Since when each waits, in the order in which they came. */
+	readonly #waiting = new Map<Applicant, number>();
+	readonly #admitted = new Set<Applicant>();
+	#dialing = 0;
+	#lettingIn: "no" | "yes" = "no";
+
+	constructor(options: TcpAdmissionOptions) {
+		this.#options = options;
+	}
+
+	/** True while new connections wait for others to end. */
+	get isPaused(): boolean {
+		return this.#waiting.size > 0;
+	}
+
+	/** Starts the applicant, lets it wait or refuses it. */
+	apply(applicant: Applicant): void {
+		const { budget, maxWaiting, now } = this.#options;
+		if (!this.isPaused && budget.tryTake(PER_CONNECTION)) {
+			this.#admit(applicant);
+			return;
+		}
+		if (!this.isPaused) this.#options.onPaused();
+		if (this.#waiting.size < maxWaiting) this.#waiting.set(applicant, now());
+		else applicant.refuse();
+	}
+
+	/** The dialing of an applicant that was started is over, however. */
+	dialed(): void {
+		this.#dialing -= 1;
+	}
+
+	/** The applicant has ended, in whatever state. */
+	left(applicant: Applicant): void {
+		if (this.#waiting.delete(applicant) || !this.#admitted.delete(applicant)) return;
+		this.#options.budget.give(PER_CONNECTION);
+		this.#letIn();
+	}
+
+	/** To be called about once a second. */
+	sweep(): void {
+		// Flows use the budget too, so there may be room that nobody told of.
+		this.#letIn();
+		for (const [applicant, sinceMs] of this.#waiting) {
+			if (this.#options.now() - sinceMs < MAX_WAIT_MS) return;
+			applicant.refuse();
+		}
+	}
+
+	#letIn(): void {
+		// One that is let in may end at once and so call this again: the loop below goes on anyway.
+		if (this.#lettingIn === "yes") return;
+		this.#lettingIn = "yes";
+		for (const applicant of this.#waiting.keys()) {
+			if (!this.#options.budget.tryTake(PER_CONNECTION)) break;
+			this.#waiting.delete(applicant);
+			this.#admit(applicant);
+		}
+		this.#lettingIn = "no";
+	}
+
+	/** With the descriptors taken. */
+	#admit(applicant: Applicant): void {
+		if (this.#dialing >= this.#options.maxDialing) {
+			this.#options.budget.give(PER_CONNECTION);
+			applicant.refuse();
+			return;
+		}
+		this.#admitted.add(applicant);
+		this.#dialing += 1;
+		applicant.start();
+	}
+}

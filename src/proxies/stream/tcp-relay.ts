@@ -1,0 +1,166 @@
+import { createBalancer } from "../../balancing/balancer.ts";
+import type { ConnectionRecord } from "../../services/connection-record.ts";
+import type { ServicePort } from "../../services/service-port.ts";
+import { describeError, errorCode } from "../../shared/errors.ts";
+import type { LiveConnection } from "../engine.ts";
+import { FaultLog } from "../fault-log.ts";
+import type {
+	ListenTarget,
+	ProtocolRelay,
+	RelayContext,
+	ServicePortListener,
+} from "../listener.ts";
+import { TcpAdmission } from "./tcp-admission.ts";
+import { type AcceptedClient, TcpConnection, type TcpConnectionHost } from "./tcp-connection.ts";
+import { openTcpListener } from "./tcp-listener.ts";
+
+/**
+ * Connections that may be dialing at once in one engine. A guess: with the usual timeouts a dial
+ * lasts 4 s at most, so this is a thousand new connections a second that nobody answers.
+ */
+const MAX_DIALING = 4096;
+
+/** How often the connections are looked over. */
+const SWEEP_MS = 1000;
+
+export interface TcpRelayOptions {
+	/** One per attempt, in milliseconds; at least one. */
+	readonly dialTimeoutsMs: readonly number[];
+	readonly halfCloseIdleMs: number;
+	/** Accepted connections that may wait for descriptors. */
+	readonly maxWaiting: number;
+	readonly sweepMs?: number | undefined;
+}
+
+/** Listeners and connections of TCP, all in one event loop. */
+export class TcpRelay implements ProtocolRelay {
+	readonly #context: RelayContext;
+	readonly #admission: TcpAdmission;
+	readonly #host: TcpConnectionHost;
+	readonly #connections = new Set<TcpConnection>();
+	readonly #sweepTimer: NodeJS.Timeout;
+	readonly #pauses: FaultLog;
+	readonly #refusals: FaultLog;
+	readonly #acceptFaults: FaultLog;
+	readonly #localFaults: FaultLog;
+	#overloadRefusals = 0;
+	#onEmpty: (() => void)[] = [];
+
+	constructor(context: RelayContext, options: TcpRelayOptions) {
+		const { clock, budget, log } = context;
+		this.#context = context;
+		this.#admission = new TcpAdmission({
+			budget,
+			maxWaiting: options.maxWaiting,
+			maxDialing: MAX_DIALING,
+			now: () => clock.monotonicMs(),
+			onPaused: () =>
+				this.#pauses.happened({ descriptors: budget.used, descriptorLimit: budget.limit }),
+		});
+		this.#pauses = new FaultLog(
+			log,
+			"accepting paused: out of file descriptors, new connections wait for others to end",
+			"accepting resumed",
+		);
+		this.#refusals = new FaultLog(
+			log,
+			"connections refused: too many wait for descriptors, or dial at once",
+			"no connection refused any more",
+		);
+		this.#acceptFaults = new FaultLog(log, "accepting fails", "accepting works again");
+		this.#localFaults = new FaultLog(
+			log,
+			"dialing fails for want of descriptors, local ports or memory",
+			"dialing works again",
+		);
+		this.#host = {
+			clock,
+			dialTimeoutsMs: options.dialTimeoutsMs,
+			halfCloseIdleMs: options.halfCloseIdleMs,
+			onLocalError: (code) => this.#localFaults.happened({ errorCode: code }),
+			onDialed: () => this.#admission.dialed(),
+			onEnd: (connection, record) => this.#onEnd(connection, record),
+		};
+		this.#sweepTimer = setInterval(() => this.#sweep(), options.sweepMs ?? SWEEP_MS).unref();
+	}
+
+	/** Connections refused for want of descriptors or local ports since the start. */
+	get overloadRefusals(): number {
+		return this.#overloadRefusals;
+	}
+
+	/** True while new connections wait for descriptors. */
+	get isAcceptPaused(): boolean {
+		return this.#admission.isPaused;
+	}
+
+	open(servicePort: ServicePort, target: ListenTarget): Promise<ServicePortListener> {
+		const { clock, random } = this.#context;
+		return openTcpListener({
+			servicePort,
+			target,
+			balancer: createBalancer({ now: () => clock.monotonicMs(), random }),
+			onClient: (client) => this.#accept(client),
+			onError: (error) =>
+				this.#acceptFaults.happened({
+					service: servicePort.name,
+					errorCode: errorCode(error),
+					error: describeError(error),
+				}),
+		});
+	}
+
+	connections(): LiveConnection[] {
+		return [...this.#connections].map((connection) => connection.describe());
+	}
+
+	count(): number {
+		return this.#connections.size;
+	}
+
+	/** Resolves when no connection is left; with listeners open, others may come after that. */
+	empty(): Promise<void> {
+		if (this.#connections.size === 0) return Promise.resolve();
+		return new Promise((resolve) => {
+			this.#onEmpty.push(resolve);
+		});
+	}
+
+	async close(): Promise<void> {
+		clearInterval(this.#sweepTimer);
+		for (const connection of this.#connections) connection.end("stopped");
+		// The descriptors are closed by now; their close events come in the loop's next turns.
+		await new Promise((resolve) => setImmediate(resolve));
+	}
+
+	#accept(client: AcceptedClient): void {
+		const connection = new TcpConnection(this.#context.nextId(), client, this.#host);
+		this.#connections.add(connection);
+		this.#context.hooks.onConnectionStart({ protocol: "tcp", service: client.service });
+		this.#admission.apply(connection);
+	}
+
+	#onEnd(connection: TcpConnection, record: ConnectionRecord): void {
+		this.#connections.delete(connection);
+		if (record.end === "overload") {
+			this.#overloadRefusals += 1;
+			this.#refusals.happened({ service: record.service });
+		}
+		this.#admission.left(connection);
+		this.#context.hooks.onConnectionEnd(record);
+		if (this.#connections.size > 0) return;
+		const resolvers = this.#onEmpty;
+		this.#onEmpty = [];
+		for (const resolve of resolvers) resolve();
+	}
+
+	#sweep(): void {
+		for (const connection of this.#connections) connection.sweep();
+		this.#admission.sweep();
+		// While clients wait it is one pause, however often the last of them was let in meanwhile.
+		if (!this.#admission.isPaused) this.#pauses.sweep();
+		this.#refusals.sweep();
+		this.#acceptFaults.sweep();
+		this.#localFaults.sweep();
+	}
+}
