@@ -1,0 +1,104 @@
+import { type Clock, systemClock } from "./clock.ts";
+import type { Log } from "./log.ts";
+
+/**
+ * Lines about the failing side within one summary interval: enough to see what changes, far too few
+ * to fill a disk.
+ */
+const MAX_LINES_PER_INTERVAL = 8;
+
+export interface RecurringFailureOptions {
+	readonly log: Log;
+	/** Constant text while it fails: "cannot apply the packet rules". */
+	readonly failing: string;
+	/** Constant text when it is over: "packet rules are applied again". */
+	readonly recovered: string;
+	/** Level of the failing lines; a recovery is always `info`. */
+	readonly level?: "error" | "warn";
+	/** A failure that goes on with the same text is repeated this often, in milliseconds. */
+	readonly summaryMs?: number;
+	readonly clock?: Clock;
+}
+
+/**
+ * Turns a failure that comes again and again into few log lines: one when it begins, one when its
+ * text changes, one per summary interval with the count, one when it is over.
+ *
+ * Never more than eight failing lines per interval, however fast it flaps; what was not logged is
+ * counted and told by the next line. No timers: lines come out of the calls.
+ */
+export class RecurringFailure {
+	readonly #options: RecurringFailureOptions;
+	readonly #clock: Clock;
+	readonly #summaryMs: number;
+	#problem: string | undefined;
+	#failures = 0;
+	#beganAtMs = 0;
+	#announced: string | undefined;
+	#saidAtMs = 0;
+	#intervalBeganAtMs = Number.NEGATIVE_INFINITY;
+	#linesInInterval = 0;
+	#unreported = 0;
+
+	constructor(options: RecurringFailureOptions) {
+		this.#options = options;
+		this.#clock = options.clock ?? systemClock;
+		this.#summaryMs = options.summaryMs ?? 60_000;
+	}
+
+	/** What goes wrong at present; undefined when all is well. */
+	get problem(): string | undefined {
+		return this.#problem;
+	}
+
+	/** @param text what went wrong, as a person would want to read it. */
+	failed(text: string, fields: object = {}): void {
+		const now = this.#clock.monotonicMs();
+		if (this.#problem === undefined) {
+			this.#failures = 0;
+			this.#beganAtMs = now;
+			this.#announced = undefined;
+		}
+		this.#problem = text;
+		this.#failures += 1;
+		const isNews = this.#announced !== text || now - this.#saidAtMs >= this.#summaryMs;
+		if (!isNews || !this.#takeLine(now)) {
+			this.#unreported += 1;
+			return;
+		}
+		this.#announced = text;
+		this.#saidAtMs = now;
+		const { log, failing, level = "warn" } = this.#options;
+		log[level]({ ...fields, error: text, ...this.#counts(now) }, failing);
+		this.#unreported = 0;
+	}
+
+	/** Cheap to call after every success. */
+	succeeded(fields: object = {}): void {
+		if (this.#problem === undefined) return;
+		this.#problem = undefined;
+		// A failure that nobody was told of needs no all-clear: this is what damps flapping.
+		if (this.#announced === undefined) return;
+		const { log, recovered } = this.#options;
+		log.info({ ...fields, ...this.#counts(this.#clock.monotonicMs()) }, recovered);
+		this.#unreported = 0;
+	}
+
+	#takeLine(now: number): boolean {
+		if (now - this.#intervalBeganAtMs >= this.#summaryMs) {
+			this.#intervalBeganAtMs = now;
+			this.#linesInInterval = 0;
+		}
+		if (this.#linesInInterval >= MAX_LINES_PER_INTERVAL) return false;
+		this.#linesInInterval += 1;
+		return true;
+	}
+
+	#counts(now: number): object {
+		return {
+			failures: this.#failures,
+			failingForS: Math.round((now - this.#beganAtMs) / 1_000),
+			...(this.#unreported > 0 ? { unreported: this.#unreported } : {}),
+		};
+	}
+}
