@@ -1,0 +1,62 @@
+import type { ConnectionRecord } from "../services/connection-record.ts";
+import type { Protocol } from "../services/service-port.ts";
+import type { ConnectionEvent } from "../services/status.ts";
+import { type Clock, systemClock } from "../shared/clock.ts";
+
+/** Records that one can look back on: about 1 MB. */
+const KEPT = 1_000;
+
+/** Watchers at a time; each costs a function call per connection. */
+const MAX_WATCHERS = 16;
+
+export type ConnectionWatcher = (event: ConnectionEvent) => void;
+
+/** The last connections and flows that have ended, and who watches for what begins and ends. */
+export class ConnectionFeed {
+	readonly #kept: number;
+	readonly #clock: Clock;
+	readonly #ring: ConnectionRecord[] = [];
+	#next = 0;
+	readonly #watchers = new Set<{ readonly tell: ConnectionWatcher }>();
+
+	constructor(options: { readonly kept?: number; readonly clock?: Clock } = {}) {
+		this.#kept = options.kept ?? KEPT;
+		this.#clock = options.clock ?? systemClock;
+	}
+
+	started({ protocol, service }: { readonly protocol: Protocol; readonly service: string }): void {
+		if (this.#watchers.size === 0) return;
+		const atMs = this.#clock.wallMs();
+		this.#tell({ event: "started", atMs, protocol, service, id: undefined, client: undefined });
+	}
+
+	ended(record: ConnectionRecord): void {
+		this.#ring[this.#next] = record;
+		this.#next = (this.#next + 1) % this.#kept;
+		if (this.#watchers.size > 0) this.#tell({ event: "ended", record });
+	}
+
+	/** Oldest first. */
+	recent(): ConnectionRecord[] {
+		return this.#ring.length < this.#kept
+			? [...this.#ring]
+			: [...this.#ring.slice(this.#next), ...this.#ring.slice(0, this.#next)];
+	}
+
+	/**
+	 * @param tell must not throw, nor take long.
+	 * @returns the function that ends it, or undefined when there are too many watchers.
+	 */
+	watch(tell: ConnectionWatcher): (() => void) | undefined {
+		if (this.#watchers.size >= MAX_WATCHERS) return undefined;
+		const watcher = { tell };
+		this.#watchers.add(watcher);
+		return () => {
+			this.#watchers.delete(watcher);
+		};
+	}
+
+	#tell(event: ConnectionEvent): void {
+		for (const { tell } of this.#watchers) tell(event);
+	}
+}
