@@ -15,6 +15,7 @@ export interface BoundedRunnerOptions {
 	readonly gatherMs?: number;
 	/** Waits between failed runs. */
 	readonly retry?: Backoff;
+	/** Monotonic milliseconds: a clock that is set must neither hurry nor hold up a run. */
 	readonly now?: () => number;
 }
 
@@ -46,7 +47,7 @@ export class BoundedRunner {
 			);
 		}
 		this.#options = options;
-		this.#now = options.now ?? Date.now;
+		this.#now = options.now ?? (() => performance.now());
 		this.#retry =
 			options.retry ?? new Backoff({ initialMs: 500, maxMs: 30_000, factor: 2, jitter: 0.2 });
 		this.#tokens = options.burst;
@@ -59,12 +60,12 @@ export class BoundedRunner {
 		this.#schedule();
 	}
 
-	/** When the oldest request that no run has begun to serve was made; undefined: none waits. */
+	/** When the oldest request that no run has begun to serve was made, by `now`; undefined: none waits. */
 	queuedSinceMs(): number | undefined {
 		return this.#requestedAt;
 	}
 
-	/** When the run that goes on now began; undefined: none does. */
+	/** When the run that goes on now began, by `now`; undefined: none does. */
 	runningSinceMs(): number | undefined {
 		return this.#running === undefined ? undefined : this.#lastStartAt;
 	}

@@ -19,6 +19,7 @@ function aRunner(overrides: Partial<BoundedRunnerOptions> = {}) {
 			return Promise.resolve();
 		},
 		onFailure: (error) => failures.push(error),
+		now: Date.now,
 		minIntervalMs: 1_000,
 		burst: 2,
 		...overrides,
@@ -93,7 +94,7 @@ describe("BoundedRunner", () => {
 	it("a failure is retried with growing waits that requests cannot cut short", async () => {
 		const startedAtMs: number[] = [];
 		const beginMs = Date.now();
-		let failing = true;
+		let failing: boolean = true;
 		const { runner, failures } = aRunner({
 			minIntervalMs: 0,
 			retry: new Backoff({ initialMs: 100, maxMs: 400, factor: 2, jitter: 0 }),
