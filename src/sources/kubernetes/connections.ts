@@ -1,0 +1,136 @@
+import { createHash } from "node:crypto";
+import type { buildConnector, Dispatcher } from "undici";
+import type { Access, TlsOptions } from "./credentials.ts";
+
+/** A dispatcher and what is known of its connections. */
+export interface Connection {
+	readonly dispatcher: Dispatcher;
+	/** True once the server has chosen HTTP/2, where undici's pings watch over the connection. */
+	isPinged(): boolean;
+}
+
+/**
+ * undici destroys an HTTP/2 session when a ping is unanswered at the time of the next one: a peer that
+ * is gone is noticed within twice this.
+ */
+const PING_MS = 15_000;
+/** With Node's default interval of 1 s and count of 10: a peer that is gone is noticed after 25 s. */
+const TCP_KEEPALIVE_MS = 15_000;
+/** Between a list and its watch, and between a watch and the next one, a connection is idle. */
+const IDLE_CONNECTION_MS = 30_000;
+/** HTTP/1.1 needs one for each watch and one for a list beside it; HTTP/2 needs one. */
+const MAX_CONNECTIONS = 8;
+/** Dispatchers whose last watches still go on; beyond, the oldest is cut off. */
+const MAX_RETIRED = 4;
+
+/**
+ * The kept-alive connections to the API server: one dispatcher for list and watch of everything, made
+ * anew only when the TLS material, the address or the proxy changed, or after {@link retire}.
+ */
+export class Connections {
+	readonly #connectMs: number;
+	#current: { readonly connection: Connection; readonly fingerprint: string } | undefined;
+	readonly #retired: Dispatcher[] = [];
+
+	constructor(connectMs: number) {
+		this.#connectMs = connectMs;
+	}
+
+	/** @throws where TLS material or the proxy's address cannot be used. */
+	async for(access: Access): Promise<Connection> {
+		const fingerprint = fingerprintOf(access);
+		if (this.#current?.fingerprint === fingerprint) return this.#current.connection;
+		const connection = await connect(access, this.#connectMs);
+		// Another caller may have been here meanwhile: the later one stays.
+		this.retire();
+		this.#current = { connection, fingerprint };
+		return connection;
+	}
+
+	/** The next request gets new connections; what goes on over the old ones may end by itself. */
+	retire(): void {
+		if (this.#current === undefined) return;
+		const { dispatcher } = this.#current.connection;
+		this.#current = undefined;
+		this.#retired.push(dispatcher);
+		dispatcher.close().then(
+			() => this.#forget(dispatcher),
+			() => this.#forget(dispatcher),
+		);
+		if (this.#retired.length > MAX_RETIRED) void destroyQuietly(this.#retired.shift());
+	}
+
+	/** Resolves when no connection is open any more. */
+	async close(): Promise<void> {
+		const all = [...this.#retired, this.#current?.connection.dispatcher];
+		this.#current = undefined;
+		await Promise.all(all.map(destroyQuietly));
+	}
+
+	#forget(dispatcher: Dispatcher): void {
+		const index = this.#retired.indexOf(dispatcher);
+		if (index !== -1) this.#retired.splice(index, 1);
+	}
+}
+
+/** Never rejects. */
+async function destroyQuietly(dispatcher: Dispatcher | undefined): Promise<void> {
+	try {
+		await dispatcher?.destroy();
+	} catch {
+		// It is gone either way.
+	}
+}
+
+async function connect(access: Access, connectMs: number): Promise<Connection> {
+	// Loaded only when a cluster is a source.
+	const { Agent, buildConnector: build, ProxyAgent } = await import("undici");
+	const tls: buildConnector.BuildOptions = {
+		...access.tls,
+		timeout: connectMs,
+		keepAlive: true,
+		keepAliveInitialDelay: TCP_KEEPALIVE_MS,
+	};
+	const common = {
+		connections: MAX_CONNECTIONS,
+		keepAliveTimeout: IDLE_CONNECTION_MS,
+		// Our own bounds differ by request, and end in messages that say what was waited for.
+		headersTimeout: 0,
+		bodyTimeout: 0,
+		allowH2: true,
+		h2Options: { pingInterval: PING_MS },
+	};
+	if (access.proxyUrl !== undefined) {
+		const { proxyUrl: uri } = access;
+		const dispatcher = new ProxyAgent({
+			uri,
+			...common,
+			requestTls: tls,
+			connectTimeout: connectMs,
+		});
+		return { dispatcher, isPinged: () => false };
+	}
+	let pinged = false;
+	const base = build({ ...tls, allowH2: true, preferH2: true });
+	const dispatcher = new Agent({
+		...common,
+		connect: (options, callback) => {
+			base(options, (...result) => {
+				const [, socket] = result;
+				if (socket !== null && "alpnProtocol" in socket) pinged = socket.alpnProtocol === "h2";
+				callback(...result);
+			});
+		},
+	});
+	return { dispatcher, isPinged: () => pinged };
+}
+
+/** Changes when anything about the connection changes; tells nothing of the secrets in it. */
+function fingerprintOf({ origin, proxyUrl, tls }: Access): string {
+	const parts = [origin, proxyUrl, tls.servername, tls.rejectUnauthorized, ...materialOf(tls)];
+	return createHash("sha256").update(JSON.stringify(parts)).digest("hex");
+}
+
+function materialOf({ ca, cert, key }: TlsOptions): readonly string[] {
+	return [ca, cert, key].map((part) => part?.toString("latin1") ?? "");
+}
