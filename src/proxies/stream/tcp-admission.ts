@@ -38,7 +38,7 @@ export class TcpAdmission {
 	readonly #waiting = new Map<Applicant, number>();
 	readonly #admitted = new Set<Applicant>();
 	#dialing = 0;
-	#lettingIn: "no" | "yes" = "no";
+	#isLettingIn: boolean = false;
 
 	constructor(options: TcpAdmissionOptions) {
 		this.#options = options;
@@ -85,14 +85,14 @@ export class TcpAdmission {
 
 	#letIn(): void {
 		// One that is let in may end at once and so call this again: the loop below goes on anyway.
-		if (this.#lettingIn === "yes") return;
-		this.#lettingIn = "yes";
+		if (this.#isLettingIn) return;
+		this.#isLettingIn = true;
 		for (const applicant of this.#waiting.keys()) {
 			if (!this.#options.budget.tryTake(PER_CONNECTION)) break;
 			this.#waiting.delete(applicant);
 			this.#admit(applicant);
 		}
-		this.#lettingIn = "no";
+		this.#isLettingIn = false;
 	}
 
 	/** With the descriptors taken. */

@@ -1,7 +1,7 @@
 import { createBalancer } from "../../balancing/balancer.ts";
 import type { ConnectionRecord } from "../../services/connection-record.ts";
 import type { ServicePort } from "../../services/service-port.ts";
-import { describeError, errorCode } from "../../shared/errors.ts";
+import { describeError } from "../../shared/errors.ts";
 import type { LiveConnection } from "../engine.ts";
 import { FaultLog } from "../fault-log.ts";
 import type {
@@ -102,11 +102,7 @@ export class TcpRelay implements ProtocolRelay {
 			balancer: createBalancer({ now: () => clock.monotonicMs(), random }),
 			onClient: (client) => this.#accept(client),
 			onError: (error) =>
-				this.#acceptFaults.happened({
-					service: servicePort.name,
-					errorCode: errorCode(error),
-					error: describeError(error),
-				}),
+				this.#acceptFaults.happened({ service: servicePort.name, error: describeError(error) }),
 		});
 	}
 

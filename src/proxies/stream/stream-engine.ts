@@ -1,0 +1,178 @@
+import { readFileSync } from "node:fs";
+
+import { type IpAddress, type IpFamily, ipFamilyOf } from "../../services/address.ts";
+import type { Port } from "../../services/port.ts";
+import type { ServicePort, ServicePortKey } from "../../services/service-port.ts";
+import { type Clock, systemClock } from "../../shared/clock.ts";
+import { UserProxyError } from "../../shared/errors.ts";
+import type { Log } from "../../shared/log.ts";
+import { DescriptorBudget, parseDescriptorLimit, planDescriptors } from "../descriptor-budget.ts";
+import type {
+	EngineHooks,
+	EngineStats,
+	LiveConnection,
+	PreferredPorts,
+	ReconcileOutcome,
+	RelayEngine,
+} from "../engine.ts";
+import type { ListenTarget, ServicePortListener, UdpLimits, UdpRelay } from "../listener.ts";
+import { ListenerTable } from "../listener-table.ts";
+import { PortAllocator } from "../port-allocator.ts";
+import { TcpRelay } from "./tcp-relay.ts";
+import { createUdpRelay } from "./udp-relay.ts";
+
+/*
+ * proxies/ turns ServicePorts into listeners on this node, and carries what they accept to the
+ * endpoints that balancing/ picks. An engine (engine.ts) is one way of doing that; this one is
+ * node:net and node:dgram in one event loop, the reference that works wherever Node does. What any
+ * engine needs lies beside this folder: listener-table.ts, port-allocator.ts, descriptor-budget.ts.
+ * The room owns all sockets that carry traffic and knows nothing of the API or of packet rules.
+ */
+
+export interface StreamEngineOptions {
+	/** The one address to listen on; undefined: every address of a ServicePort's family. */
+	readonly bindAddress: IpAddress | undefined;
+	/**
+	 * The node's address that UDP listeners of a family bind to, asked at each reconcile; undefined:
+	 * every address.
+	 */
+	udpAddress(family: IpFamily): IpAddress | undefined;
+	/** Both ends included; undefined: the kernel chooses. */
+	readonly portRange: { readonly first: Port; readonly last: Port } | undefined;
+	/** One per dial attempt, in milliseconds; at least one. */
+	readonly dialTimeoutsMs: readonly number[];
+	readonly halfCloseIdleMs: number;
+	readonly udp: UdpLimits;
+	readonly preferredPorts: PreferredPorts;
+	readonly hooks: EngineHooks;
+	readonly log: Log;
+	readonly clock?: Clock;
+	/** Uniform in [0, 1). */
+	readonly random?: () => number;
+	/** How many file descriptors the process may have; by default, what the kernel says. */
+	readonly descriptorLimit?: number;
+	/** How often connections are looked over for what no event tells of. */
+	readonly sweepMs?: number;
+}
+
+/** A ServicePort of the other family than the address that the daemon was told to listen on. */
+export class BindAddressFamilyError extends UserProxyError {
+	readonly code = "BIND_ADDRESS_FAMILY";
+	readonly retriable = false;
+}
+
+export function createStreamEngine(options: StreamEngineOptions): RelayEngine {
+	return new StreamEngine(options);
+}
+
+class StreamEngine implements RelayEngine {
+	readonly name = "stream";
+	readonly #options: StreamEngineOptions;
+	readonly #ports: PortAllocator;
+	readonly #tcp: TcpRelay;
+	readonly #udp: UdpRelay;
+	readonly #listeners: ListenerTable;
+	#nextId = 0;
+
+	constructor(options: StreamEngineOptions) {
+		const { log, hooks, clock = systemClock, random = Math.random } = options;
+		const plan = planDescriptors(options.descriptorLimit ?? readDescriptorLimit());
+		const budget = new DescriptorBudget(plan.relaying);
+		const context = { hooks, log, clock, random, nextId: () => this.#newId(), budget };
+		this.#options = options;
+		this.#ports = new PortAllocator({
+			range: options.portRange,
+			preferred: options.preferredPorts,
+			random,
+		});
+		this.#tcp = new TcpRelay(context, {
+			dialTimeoutsMs: options.dialTimeoutsMs,
+			halfCloseIdleMs: options.halfCloseIdleMs,
+			maxWaiting: plan.waiting,
+			sweepMs: options.sweepMs,
+		});
+		this.#udp = createUdpRelay(context, {
+			...options.udp,
+			// A flood of datagrams must leave TCP its half.
+			maxFlows: Math.min(options.udp.maxFlows, Math.ceil(plan.relaying / 2)),
+		});
+		this.#listeners = new ListenerTable({
+			ports: this.#ports,
+			budget,
+			addressFor: (servicePort) => this.#addressFor(servicePort),
+			open: (servicePort, target) => this.#open(servicePort, target),
+		});
+		log.debug({ descriptors: plan.relaying, waiting: plan.waiting }, "descriptors divided");
+	}
+
+	reconcile(wanted: readonly ServicePort[]): Promise<ReconcileOutcome> {
+		return this.#listeners.reconcile(wanted);
+	}
+
+	retire(referenced: ReadonlySet<ServicePortKey>): void {
+		this.#listeners.retire(referenced);
+		// Rules of our own are in force by now: nothing points at a predecessor's ports any more.
+		this.#ports.forgetPreferred();
+	}
+
+	connections(): LiveConnection[] {
+		return [...this.#tcp.connections(), ...this.#udp.connections()].toSorted(
+			(a, b) => a.startedAtMs - b.startedAtMs,
+		);
+	}
+
+	stats(): EngineStats {
+		return {
+			listeners: this.#listeners.size,
+			tcpConnections: this.#tcp.count(),
+			udpFlows: this.#udp.count(),
+			droppedDatagrams: this.#udp.droppedDatagrams(),
+			overloadRefusals: this.#tcp.overloadRefusals,
+			acceptPaused: this.#tcp.isAcceptPaused,
+		};
+	}
+
+	async drain(timeoutMs: number): Promise<number> {
+		let timer: NodeJS.Timeout | undefined;
+		const timeout = new Promise<void>((resolve) => {
+			timer = setTimeout(resolve, timeoutMs);
+		});
+		await Promise.race([this.#tcp.empty(), timeout]);
+		clearTimeout(timer);
+		return this.#tcp.count();
+	}
+
+	async close(): Promise<void> {
+		this.#listeners.closeAll();
+		await Promise.all([this.#tcp.close(), this.#udp.close()]);
+	}
+
+	#open(servicePort: ServicePort, target: ListenTarget): Promise<ServicePortListener> {
+		if (target.address !== undefined && ipFamilyOf(target.address) !== servicePort.family) {
+			throw new BindAddressFamilyError(
+				`Cannot listen for "${servicePort.name}" (${servicePort.family}) on ${target.address}: the address is of the other family`,
+			);
+		}
+		const relay = servicePort.protocol === "tcp" ? this.#tcp : this.#udp;
+		return relay.open(servicePort, target);
+	}
+
+	#addressFor({ protocol, family }: ServicePort): IpAddress | undefined {
+		const { bindAddress } = this.#options;
+		return bindAddress ?? (protocol === "udp" ? this.#options.udpAddress(family) : undefined);
+	}
+
+	/** "1", "2", ... "z", "10": short enough to read out. */
+	#newId(): string {
+		this.#nextId += 1;
+		return this.#nextId.toString(36);
+	}
+}
+
+function readDescriptorLimit(): number {
+	try {
+		return parseDescriptorLimit(readFileSync("/proc/self/limits", "utf8"));
+	} catch {
+		return parseDescriptorLimit("");
+	}
+}

@@ -1,0 +1,263 @@
+import { once } from "node:events";
+
+import { afterEach, beforeEach, describe, expect, test as it } from "vitest";
+import type { SessionAffinity } from "../../src/services/objects.ts";
+import type { Endpoint } from "../../src/services/service-port.ts";
+import { aServicePort } from "../unit/proxies/builders.ts";
+import { aRefusingEndpoint, type TestEndpoint } from "./tcp-endpoints.ts";
+import {
+	type CreateEngine,
+	count,
+	countsOf,
+	endOf,
+	readToEnd,
+	sha256,
+	someBytes,
+	TcpLab,
+	until,
+} from "./tcp-lab.ts";
+
+const BY_CLIENT: SessionAffinity = { type: "ClientIP", timeoutMs: 10_800_000 };
+
+/** Which endpoint a connection gets, and what happens when it does not answer. */
+export function describeDialing(createEngine: CreateEngine): void {
+	let lab: TcpLab;
+	beforeEach(() => {
+		lab = new TcpLab(createEngine);
+	});
+	afterEach(() => lab.close());
+
+	const endpointsOf = (servers: readonly { readonly endpoint: Endpoint }[]) =>
+		servers.map(({ endpoint }) => endpoint);
+
+	/** Timeouts that clients had to wait for so far. */
+	const timeouts = () =>
+		lab.records.flatMap(({ attempts }) => attempts).filter(({ outcome }) => outcome === "timeout")
+			.length;
+
+	describe("spreading", () => {
+		it("1,000 connections over 3 endpoints are 333, 333 and 334", async () => {
+			const port = await lab.serve({ endpoints: endpointsOf(await lab.numbered(3)) });
+			const answers = await lab.askMany(port, 1000, 20);
+			const counts = ["1", "2", "3"].map((name) => count(answers, name));
+			expect(counts.toSorted((a, b) => a - b)).toEqual([333, 333, 334]);
+		});
+
+		it("a new endpoint gets its share and one that went gets nothing", async () => {
+			const [a, b, c] = endpointsOf(await lab.numbered(3));
+			if (a === undefined || b === undefined || c === undefined) return expect.unreachable();
+			const port = await lab.serve({ endpoints: [a, b] });
+			await lab.askMany(port, 10, 1);
+			await lab.serve({ endpoints: [b, c] });
+			expect(countsOf(await lab.askMany(port, 10, 1))).toEqual({ 2: 5, 3: 5 });
+		});
+	});
+
+	describe("an endpoint that refuses", () => {
+		it("costs nobody the connection: 1,000 of 1,000 succeed", async () => {
+			const endpoints = [...endpointsOf(await lab.numbered(2)), await aRefusingEndpoint()];
+			const port = await lab.serve({ endpoints });
+			const answers = await lab.askMany(port, 1000, 20);
+			expect(count(answers, "1") + count(answers, "2")).toBe(1000);
+		});
+
+		it("is in the record, and the next endpoint after it", async () => {
+			const refusing = await aRefusingEndpoint();
+			const echo = await lab.endpoint((socket) => socket.pipe(socket));
+			const port = await lab.serve({ endpoints: [refusing, echo.endpoint] });
+			// One of the first two begins with the endpoint that refuses.
+			await lab.ask(port, "1");
+			await lab.ask(port, "2");
+			const record = lab.records.find(({ attemptCount }) => attemptCount === 2);
+			expect(record).toMatchObject({
+				service: "shop/cart:http",
+				protocol: "tcp",
+				family: "ipv4",
+				endpoint: echo.endpoint.key,
+				podName: echo.endpoint.podName,
+				affinity: undefined,
+				bytesIn: 1,
+				bytesOut: 1,
+				end: "closed",
+				attempts: [
+					{ endpoint: refusing.key, outcome: "refused", errorCode: "ECONNREFUSED" },
+					{ endpoint: echo.endpoint.key, outcome: "connected", errorCode: undefined },
+				],
+			});
+			expect(record?.client).toMatch(/^127\.0\.0\.1:\d+$/);
+			expect(record?.connectMs).toBeLessThanOrEqual(record?.durationMs ?? 0);
+		});
+
+		it("and is the only one ends with a reset after every attempt", async () => {
+			const endpoint = await aRefusingEndpoint();
+			const port = await lab.serve({ endpoints: [endpoint] });
+			expect(await endOf(lab.dial(port))).toBe("ECONNRESET");
+			const record = await lab.record();
+			expect(record).toMatchObject({ end: "unreachable", endpoint: undefined, attemptCount: 4 });
+			expect(countsOf(record.attempts.map(({ outcome }) => outcome))).toEqual({ refused: 4 });
+		});
+
+		it("serves again as soon as it listens when it is the only one", async () => {
+			const endpoint = await aRefusingEndpoint();
+			const port = await lab.serve({ endpoints: [endpoint] });
+			await endOf(lab.dial(port));
+			await lab.endpoint((socket) => socket.pipe(socket), { port: endpoint.port });
+			expect(await lab.ask(port, "hello")).toBe("hello");
+		});
+	});
+
+	describe("an endpoint that is silent", () => {
+		it("costs nobody the connection, and almost nobody its timeout: 1,000 of 1,000 succeed", async () => {
+			const silent = await lab.silentEndpoint();
+			const endpoints = [...endpointsOf(await lab.numbered(2)), silent.endpoint];
+			const port = await lab.serve({ endpoints });
+			const answers = await lab.askMany(port, 1000, 10);
+			expect(count(answers, "1") + count(answers, "2")).toBe(1000);
+			// Those that came before its first failure, and one after each penalty.
+			expect(timeouts()).toBeGreaterThan(0);
+			expect(timeouts()).toBeLessThan(30);
+		});
+
+		it("and one that refuses beside a good one: 50 that send at once are all answered", async () => {
+			const silent = await lab.silentEndpoint();
+			const good = await lab.endpoint((socket) => socket.pipe(socket));
+			const port = await lab.serve({
+				endpoints: [silent.endpoint, await aRefusingEndpoint(), good.endpoint],
+			});
+			const asked = Array.from({ length: 50 }, (_, index) => `request ${index}`);
+			const answers = await Promise.all(asked.map((request) => lab.ask(port, request)));
+			expect(answers).toEqual(asked);
+			for (const { attempts } of lab.records) {
+				expect(new Set(attempts.map(({ endpoint }) => endpoint)).size).toBe(attempts.length);
+			}
+		});
+
+		it("does not keep others waiting: connections dial side by side", async () => {
+			const silent = await lab.silentEndpoint();
+			const { bindings } = await lab.reconcile(
+				aServicePort({ name: "slow", endpoints: [silent.endpoint] }),
+			);
+			const clients = Array.from({ length: 20 }, () => lab.dial(bindings[0]?.proxyPort ?? 0));
+			await until(() => lab.engine.connections().length === 20, "all to be accepted");
+			expect(countsOf(lab.engine.connections().map(({ state }) => state))).toEqual({ dialing: 20 });
+			expect(lab.engine.connections().map(({ endpoint }) => endpoint)).toEqual(
+				clients.map(() => undefined),
+			);
+		});
+	});
+
+	describe("what a client does meanwhile", () => {
+		/** One connection that finds the silent endpoint first. Its bytes go to the echo. */
+		async function askPastSilence(request: Buffer): Promise<Buffer> {
+			const silent = await lab.silentEndpoint();
+			const echo = await lab.endpoint((socket) => socket.pipe(socket));
+			const port = await lab.serve({ endpoints: [silent.endpoint, echo.endpoint] });
+			// The first of the two, or the second, begins with the silent one.
+			for (let turn = 0; turn < 2; turn += 1) {
+				const socket = lab.dial(port);
+				socket.end(request);
+				const answer = await readToEnd(socket);
+				const record = lab.records.at(-1);
+				if (record?.attempts[0]?.outcome === "timeout") return answer;
+			}
+			return expect.unreachable("nobody met the silent endpoint");
+		}
+
+		it("first bytes and FIN that come during the dial are passed on after it", async () => {
+			expect((await askPastSilence(Buffer.from("hello"))).toString()).toBe("hello");
+			expect(lab.records.at(-1)).toMatchObject({ end: "closed", bytesIn: 5, bytesOut: 5 });
+		});
+
+		it("a FIN alone is passed on", async () => {
+			expect((await askPastSilence(Buffer.alloc(0))).toString()).toBe("");
+			expect(lab.records.at(-1)).toMatchObject({ end: "closed", attemptCount: 2 });
+		});
+
+		it("more than is held back is passed on whole", async () => {
+			const request = someBytes(1024 * 1024);
+			expect(sha256(await askPastSilence(request))).toBe(sha256(request));
+		});
+
+		it("a reset ends the tries at once", async () => {
+			await lab.close();
+			lab = new TcpLab(createEngine, { dialTimeoutsMs: [60_000, 60_000] });
+			const silent = await lab.silentEndpoint();
+			const client = await lab.connect(await lab.serve({ endpoints: [silent.endpoint] }));
+			await until(() => lab.engine.connections().length > 0, "the client to be accepted");
+			client.resetAndDestroy();
+			expect(await lab.record()).toMatchObject({
+				end: "client-gone",
+				endpoint: undefined,
+				connectMs: undefined,
+				attemptCount: 1,
+				attempts: [{ endpoint: silent.endpoint.key, outcome: "abandoned" }],
+			});
+		});
+	});
+
+	describe("no endpoint", () => {
+		it("is a reset at once, and nothing to remember when one comes", async () => {
+			const port = await lab.serve({ endpoints: [] });
+			expect(await endOf(lab.dial(port))).toBe("ECONNRESET");
+			expect(await lab.record()).toMatchObject({ end: "no-endpoint", attemptCount: 0 });
+			await lab.serve({ endpoints: endpointsOf(await lab.numbered(1)) });
+			expect(await lab.ask(port)).toBe("1");
+		});
+	});
+
+	describe("session affinity", () => {
+		const serveSticky = (servers: readonly TestEndpoint[], sessionAffinity = BY_CLIENT) =>
+			lab.serve({ endpoints: endpointsOf(servers), sessionAffinity });
+
+		it("keeps a client at its endpoint", async () => {
+			const port = await serveSticky(await lab.numbered(3));
+			expect(Object.values(countsOf(await lab.askMany(port, 30, 10)))).toEqual([30]);
+			const affinities = lab.records.map(({ affinity }) => affinity);
+			expect(count(affinities, "assigned")).toBeGreaterThan(0);
+			expect(count(affinities, "assigned") + count(affinities, "kept")).toBe(30);
+		});
+
+		it("moves to the endpoint that answered, and stays there", async () => {
+			const servers = await lab.numbered(3);
+			const port = await serveSticky(servers);
+			const first = Number(await lab.ask(port));
+			await servers[first - 1]?.close();
+			const second = await lab.ask(port);
+			expect(second).not.toBe(String(first));
+			expect(lab.records.at(-1)).toMatchObject({ affinity: "moved", attemptCount: 2 });
+			expect(countsOf(await lab.askMany(port, 20, 5))).toEqual({ [second]: 20 });
+			expect(lab.records.at(-1)).toMatchObject({ affinity: "kept", attemptCount: 1 });
+		});
+
+		it("is changed live: timeout, off and on", async () => {
+			const servers = await lab.numbered(2);
+			const port = await serveSticky(servers);
+			const first = await lab.ask(port);
+			expect(await lab.ask(port)).toBe(first);
+			// So short that it is over at the next connection, with which it would have to slide.
+			await serveSticky(servers, { type: "ClientIP", timeoutMs: 0 });
+			expect(await lab.ask(port)).not.toBe(first);
+			await serveSticky(servers, { type: "None" });
+			const both = [await lab.ask(port), await lab.ask(port)];
+			expect(countsOf(both)).toEqual({ 1: 1, 2: 1 });
+			await serveSticky(servers);
+			const again = await lab.ask(port);
+			expect([await lab.ask(port), await lab.ask(port)]).toEqual([again, again]);
+		});
+	});
+
+	describe("changes meanwhile", () => {
+		it("an open relay goes on when its endpoint leaves the list, and new ones go elsewhere", async () => {
+			const echo = await lab.endpoint((socket) => socket.pipe(socket));
+			const port = await lab.serve({ endpoints: [echo.endpoint] });
+			const client = await lab.connect(port);
+			client.write("a");
+			expect(String((await once(client, "data"))[0])).toBe("a");
+			await lab.serve({ endpoints: endpointsOf(await lab.numbered(1)) });
+			expect(await lab.ask(port)).toBe("1");
+			client.write("b");
+			expect(String((await once(client, "data"))[0])).toBe("b");
+			expect(echo.accepted).toBe(1);
+		});
+	});
+}

@@ -1,0 +1,210 @@
+import type { Socket } from "node:net";
+
+import { afterEach, beforeEach, describe, expect, test as it } from "vitest";
+import type { TestEndpoint } from "./tcp-endpoints.ts";
+import {
+	type CreateEngine,
+	endOf,
+	readToEnd,
+	sha256,
+	someBytes,
+	TcpLab,
+	until,
+} from "./tcp-lab.ts";
+
+const MEGABYTE = 1024 * 1024;
+
+/** More than the kernel's buffers of two connections can take. */
+const TOO_MUCH = 64 * MEGABYTE;
+
+/** How bytes, ends and resets go through. */
+export function describeRelaying(createEngine: CreateEngine): void {
+	let lab: TcpLab;
+	beforeEach(() => {
+		lab = new TcpLab(createEngine);
+	});
+	afterEach(() => lab.close());
+
+	/** A client, connected through the engine to an endpoint's socket. Nothing is read. */
+	async function aRelay(): Promise<{ client: Socket; server: Socket; endpoint: TestEndpoint }> {
+		const servers: Socket[] = [];
+		const endpoint = await lab.endpoint((socket) => servers.push(socket));
+		const client = await lab.connect(await lab.serve({ endpoints: [endpoint.endpoint] }));
+		await until(() => servers.length > 0, "the endpoint to accept");
+		await until(() => lab.engine.connections()[0]?.state === "open", "the relay to be open");
+		return { client, server: servers[0] ?? expect.unreachable(), endpoint };
+	}
+
+	describe("bytes", () => {
+		it("10 MB go both ways at once, whole", async () => {
+			const { client, server } = await aRelay();
+			const up = someBytes(10 * MEGABYTE);
+			const down = Buffer.from(up).reverse();
+			client.end(up);
+			server.end(down);
+			const [atServer, atClient] = await Promise.all([readToEnd(server), readToEnd(client)]);
+			expect(sha256(atServer)).toBe(sha256(up));
+			expect(sha256(atClient)).toBe(sha256(down));
+			expect(await lab.record()).toMatchObject({
+				end: "closed",
+				bytesIn: up.length,
+				bytesOut: down.length,
+			});
+		});
+
+		it("single bytes go both ways", async () => {
+			const { client, server } = await aRelay();
+			const [atServer, atClient] = [readToEnd(server), readToEnd(client)];
+			const text = Buffer.from("0123456789".repeat(30));
+			for (const byte of text) {
+				client.write(Buffer.of(byte));
+				server.write(Buffer.of(byte));
+				await new Promise((resolve) => setImmediate(resolve));
+			}
+			client.end();
+			server.end();
+			expect(sha256(await atServer)).toBe(sha256(text));
+			expect(sha256(await atClient)).toBe(sha256(text));
+		});
+
+		it.each(["client", "endpoint"] as const)(
+			"a %s that does not read holds the other back",
+			async (side) => {
+				const { client, server } = await aRelay();
+				const [sender, reader] = side === "client" ? [server, client] : [client, server];
+				const sent = someBytes(TOO_MUCH);
+				sender.end(sent);
+				let before = -1;
+				// Stalled: nothing has moved between two looks.
+				await until(() => {
+					const [live] = lab.engine.connections();
+					const now = (live?.bytesIn ?? 0) + (live?.bytesOut ?? 0);
+					const stalled = now > 0 && now === before;
+					before = now;
+					return stalled;
+				}, "the sender to be held back");
+				expect(before).toBeLessThan(TOO_MUCH);
+				expect(sender.writableLength).toBeGreaterThan(0);
+				expect(sha256(await readToEnd(reader))).toBe(sha256(sent));
+			},
+		);
+	});
+
+	describe("ends", () => {
+		it("an answer comes whole after the client has ended sending", async () => {
+			const { client, server } = await aRelay();
+			const answer = someBytes(200_000);
+			client.end("hello");
+			expect((await readToEnd(server)).toString()).toBe("hello");
+			expect(lab.engine.connections()[0]?.state).toBe("half-closed");
+			server.end(answer);
+			expect(sha256(await readToEnd(client))).toBe(sha256(answer));
+			expect(await lab.record()).toMatchObject({ end: "closed", bytesIn: 5, bytesOut: 200_000 });
+		});
+
+		it("an upload of 10 MB goes on after the endpoint has ended sending", async () => {
+			const { client, server } = await aRelay();
+			const upload = someBytes(10 * MEGABYTE);
+			server.end("bye");
+			expect((await readToEnd(client)).toString()).toBe("bye");
+			client.end(upload);
+			expect(sha256(await readToEnd(server))).toBe(sha256(upload));
+			expect(await lab.record()).toMatchObject({
+				end: "closed",
+				bytesIn: upload.length,
+				bytesOut: 3,
+			});
+		});
+
+		it("both may end with 10 MB in flight to one who reads late", async () => {
+			const { client, server } = await aRelay();
+			const down = someBytes(10 * MEGABYTE);
+			client.end();
+			server.resume();
+			server.end(down);
+			await until(() => lab.engine.connections()[0]?.state === "half-closed", "an end");
+			expect(sha256(await readToEnd(client))).toBe(sha256(down));
+		});
+
+		it("a FIN alone is a FIN", async () => {
+			const { client, server } = await aRelay();
+			client.end();
+			expect(await endOf(server)).toBe("end");
+			server.end();
+			expect(await endOf(client)).toBe("end");
+			expect(await lab.record()).toMatchObject({ end: "closed", bytesIn: 0, bytesOut: 0 });
+		});
+	});
+
+	describe("resets", () => {
+		it("of the client is a reset to the endpoint", async () => {
+			const { client, server } = await aRelay();
+			const atServer = endOf(server);
+			client.write("hello", () => client.resetAndDestroy());
+			expect(await atServer).toBe("ECONNRESET");
+			expect(await lab.record()).toMatchObject({ end: "client-reset" });
+		});
+
+		it("of the endpoint is a reset to the client", async () => {
+			const { client, server } = await aRelay();
+			const atClient = endOf(client);
+			server.resetAndDestroy();
+			expect(await atClient).toBe("ECONNRESET");
+			expect(await lab.record()).toMatchObject({ end: "endpoint-reset" });
+		});
+
+		it("of the endpoint during an upload", async () => {
+			const { client, server } = await aRelay();
+			const atClient = endOf(client);
+			client.write(someBytes(TOO_MUCH));
+			server.once("data", () => server.resetAndDestroy());
+			server.resume();
+			expect(["ECONNRESET", "EPIPE"]).toContain(await atClient);
+			expect(await lab.record()).toMatchObject({ end: "endpoint-reset" });
+		});
+
+		it("after the other side has ended", async () => {
+			const { client, server } = await aRelay();
+			const atServer = endOf(server);
+			const atClient = readToEnd(client);
+			server.end("bye");
+			await atClient;
+			client.resetAndDestroy();
+			expect(await atServer).toBe("ECONNRESET");
+			expect(await lab.record()).toMatchObject({ end: "client-reset", bytesOut: 3 });
+		});
+
+		it("of a client that is held back by an endpoint that does not read", async () => {
+			const { client } = await aRelay();
+			client.write(someBytes(TOO_MUCH));
+			let before = -1;
+			await until(() => {
+				const now = lab.engine.connections()[0]?.bytesIn ?? 0;
+				const stalled = now > 0 && now === before;
+				before = now;
+				return stalled;
+			}, "the client to be held back");
+			client.resetAndDestroy();
+			expect(await lab.record()).toMatchObject({ end: "client-reset" });
+		});
+
+		it("of 1,000 clients as soon as they are connected leave nothing", async () => {
+			const echo = await lab.endpoint((socket) => socket.pipe(socket));
+			const port = await lab.serve({ endpoints: [echo.endpoint] });
+			for (let round = 0; round < 10; round += 1) {
+				const batch = Array.from({ length: 100 }, () => lab.dial(port));
+				await Promise.all(
+					batch.map(
+						(socket) =>
+							new Promise<void>((resolve) => {
+								socket.once("connect", () => socket.resetAndDestroy());
+								socket.once("close", () => resolve());
+							}),
+					),
+				);
+			}
+			await until(() => lab.engine.stats().tcpConnections === 0, "all to be over");
+			expect(await lab.ask(port, "still there")).toBe("still there");
+		});
+	});
+}
