@@ -1,0 +1,145 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readdirSync } from "node:fs";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { afterEach, describe, expect, test as it } from "vitest";
+import { tally } from "../kit/agent.ts";
+import { createLab, type Lab, type LabOptions, labProblem } from "../kit/lab.ts";
+import { exited } from "../kit/lab-command.ts";
+import { planLab } from "../kit/lab-plan.ts";
+import { namespaceNames, pidsInside, sweepLabs } from "../kit/lab-sweep.ts";
+
+const open: Lab[] = [];
+const aLab = async (options?: LabOptions): Promise<Lab> => {
+	const lab = await createLab(options);
+	open.push(lab);
+	return lab;
+};
+afterEach(async () => {
+	await Promise.all(open.splice(0).map((lab) => lab.close()));
+});
+
+const namesOf = (lab: Lab) =>
+	[lab.node, lab.client, lab.outside, ...lab.endpoints].map(({ name }) => name);
+
+/** The pid of every process, ours or not, as the kernel lists them. */
+const isRunning = (pid: number) => readdirSync("/proc").includes(String(pid));
+
+describe("planLab()", () => {
+	it("gives client, outside and endpoints the addresses of the plan", () => {
+		const { peers } = planLab("x-", 2);
+		expect(peers.map(({ namespace, addresses }) => [namespace, addresses.ipv4])).toEqual([
+			["x-client", "10.1.0.2"],
+			["x-outside", "10.3.0.2"],
+			["x-ep1", "10.2.1.2"],
+			["x-ep2", "10.2.2.2"],
+		]);
+		expect(peers[3]?.addresses.nodeIpv6).toBe("fd10:2:2::1");
+	});
+
+	it("refuses more endpoints than there are addresses", () => {
+		expect(() => planLab("x-", 201)).toThrow(RangeError);
+	});
+});
+
+describe.skipIf(labProblem() !== undefined)("a lab", () => {
+	it("joins every namespace with the node, in both families, at once", async () => {
+		const lab = await aLab({ endpoints: 2 });
+		const server = await lab.endpoints[1]?.agent();
+		await server?.serveTcp({ mode: "greet", name: "ep2", port: 8080 });
+		const addresses = ["10.2.2.2", ...(lab.ipv6 ? ["fd10:2:2::2"] : [])];
+		for (const from of [lab.client, lab.outside, lab.node, ...lab.endpoints]) {
+			const agent = await from.agent();
+			for (const address of addresses) {
+				expect(tally(await agent.tcp({ address, port: 8080 }))).toEqual({ ep2: 1 });
+			}
+		}
+	});
+
+	it("routes Service addresses to the node, and what nobody serves on to outside", async () => {
+		const lab = await aLab({ endpoints: 1 });
+		for (const from of [lab.client, ...lab.endpoints]) {
+			expect(await from.ip("route", "get", "10.96.0.10")).toContain("via 10.");
+		}
+		expect(await lab.node.ip("route", "get", "10.96.0.10")).toContain("via 10.3.0.2");
+	});
+
+	it("lives beside other labs of the same process", async () => {
+		const labs = await Promise.all([aLab({ endpoints: 1 }), aLab({ endpoints: 1 })]);
+		expect(new Set(labs.flatMap(namesOf)).size).toBe(8);
+	});
+
+	it("leaves nothing when it closes, and may be closed twice", async () => {
+		const lab = await aLab({ endpoints: 1 });
+		const agent = await lab.client.agent();
+		await lab.node.agent();
+		await lab.close();
+		await lab.close();
+		expect(namesOf(lab).filter((name) => namespaceNames().includes(name))).toEqual([]);
+		expect(isRunning(agent.pid ?? 0)).toBe(false);
+	});
+
+	it("goes silent and speaks again", async () => {
+		const lab = await aLab({ endpoints: 1 });
+		const [endpoint] = lab.endpoints;
+		const client = await lab.client.agent();
+		await (await endpoint?.agent())?.serveTcp({ mode: "greet", name: "ep1", port: 8080 });
+		await endpoint?.goSilent(8080);
+		const dead = await client.tcp({ address: "10.2.1.2", port: 8080, timeoutMs: 150 });
+		expect(dead).toMatchObject([{ error: "TIMEOUT", connected: false }]);
+		await endpoint?.speakAgain(8080);
+		expect(tally(await client.tcp({ address: "10.2.1.2", port: 8080 }))).toEqual({ ep1: 1 });
+	});
+
+	it("is found and removed after its process was killed, and the process's children with it", async () => {
+		const orphan = await makeOrphanLab();
+		expect(isRunning(orphan.agent)).toBe(false);
+		expect(sweepLabs()).toContain(`kup-${orphan.pid}-1-node`);
+		expect(namespaceNames().filter((name) => name.startsWith(`kup-${orphan.pid}-`))).toEqual([]);
+	});
+
+	it("removes itself when its process gets SIGINT", async () => {
+		const child = startLabMaker();
+		const { pid } = await firstLine(child);
+		child.kill("SIGINT");
+		await exited(child);
+		expect(child.signalCode).toBe("SIGINT");
+		expect(namespaceNames().filter((name) => name.startsWith(`kup-${pid}-`))).toEqual([]);
+	});
+
+	it("a sweep leaves the labs of living processes and foreign namespaces alone", async () => {
+		const lab = await aLab({ endpoints: 0 });
+		sweepLabs();
+		expect(namespaceNames()).toEqual(expect.arrayContaining(namesOf(lab)));
+		expect(pidsInside(lab.node.name)).toEqual([]);
+	});
+});
+
+/** Another process that makes a lab with an agent in it, says so, and waits. */
+function startLabMaker() {
+	const kit = fileURLToPath(new URL("../kit/lab.ts", import.meta.url));
+	const script = `
+		const { createLab } = await import(${JSON.stringify(kit)});
+		const lab = await createLab({ endpoints: 0 });
+		const agent = await lab.client.agent();
+		console.log(JSON.stringify({ pid: process.pid, agent: agent.pid }));`;
+	return spawn(process.execPath, ["--input-type=module", "-e", script], {
+		stdio: ["ignore", "pipe", "inherit"],
+	});
+}
+
+async function firstLine(child: ReturnType<typeof startLabMaker>) {
+	const [line] = await once(createInterface({ input: child.stdout }), "line");
+	return JSON.parse(String(line)) as { pid: number; agent: number };
+}
+
+/** A lab whose maker is dead of SIGKILL, and whose agent is gone. */
+async function makeOrphanLab(): Promise<{ pid: number; agent: number }> {
+	const child = startLabMaker();
+	const orphan = await firstLine(child);
+	child.kill("SIGKILL");
+	await exited(child);
+	await expect.poll(() => isRunning(orphan.agent), { timeout: 5000 }).toBe(false);
+	return orphan;
+}
