@@ -1,0 +1,224 @@
+import { setImmediate } from "node:timers/promises";
+import { collectDefaultMetrics, Registry } from "prom-client";
+import { type Clock, systemClock } from "../shared/clock.ts";
+import { addCounter, addGauge } from "./scraped.ts";
+import { ServiceMetrics } from "./service-metrics.ts";
+import { type LiveBytes, serviceSeries } from "./service-series.ts";
+import { SyncMetrics } from "./sync-metrics.ts";
+
+/** Each of them walks or copies one object per open socket at each scrape. */
+const TOO_COSTLY = [
+	"nodejs_active_handles",
+	"nodejs_active_handles_total",
+	"nodejs_active_requests",
+	"nodejs_active_requests_total",
+	"nodejs_active_resources",
+	"nodejs_active_resources_total",
+];
+
+/** Milliseconds between samples of the event loop's delay; prom-client's 10 wake an idle node up. */
+const LOOP_DELAY_RESOLUTION_MS = 50;
+
+/** What the daemon knows at the moment of a scrape. Counts since the start, unless said otherwise. */
+export interface MetricsFacts {
+	readonly ready: boolean;
+	readonly sources: readonly SourceFacts[];
+	readonly engine: EngineFacts | undefined;
+	/** ServicePorts that are served now. */
+	readonly servicePorts: number;
+	/** ServicePorts whose listener cannot be opened at present. */
+	readonly listenProblems: number;
+	readonly conntrackDeletions: number;
+	readonly logLinesDropped: number;
+	readonly connectionLogLeftOut: number;
+}
+
+export interface SourceFacts {
+	readonly name: string;
+	readonly synced: boolean;
+	/** Since its state was last known to be the newest; undefined before the first. */
+	readonly ageSeconds: number | undefined;
+	readonly failing: boolean;
+	/** Objects left out at present. */
+	readonly rejectedObjects: number;
+}
+
+/** Of proxies' EngineStats. */
+export interface EngineFacts {
+	readonly listeners: number;
+	readonly tcpConnections: number;
+	readonly udpFlows: number;
+	readonly droppedDatagrams: number;
+	readonly overloadRefusals: number;
+	readonly acceptPaused: boolean;
+}
+
+export interface MetricsOptions {
+	readonly version: string;
+	/** Called once per scrape. */
+	readonly facts: () => MetricsFacts;
+	readonly liveConnections: () => Iterable<LiveBytes>;
+	readonly clock?: Clock;
+	readonly maxServices?: number;
+}
+
+export interface Metrics {
+	readonly services: ServiceMetrics;
+	readonly sync: SyncMetrics;
+	readonly contentType: string;
+	/** The text of all series. Scrapes at the same time share one. */
+	render(): Promise<string>;
+}
+
+export function createMetrics(options: MetricsOptions): Metrics {
+	const registry = new Registry();
+	collectDefaultMetrics({
+		register: registry,
+		eventLoopMonitoringPrecision: LOOP_DELAY_RESOLUTION_MS,
+	});
+	for (const name of TOO_COSTLY) registry.removeSingleMetric(name);
+	const services = new ServiceMetrics(options.maxServices);
+	const sync = new SyncMetrics(registry, options.clock ?? systemClock);
+	let facts = options.facts;
+	addBuildInfo(registry, options.version);
+	addSourceSeries(registry, () => facts());
+	addStateSeries(registry, () => facts());
+
+	const renderNow = async (): Promise<string> => {
+		// All that comes from the facts tells of one moment.
+		const now = options.facts();
+		facts = () => now;
+		let text = await registry.metrics();
+		for (const piece of serviceSeries(services, options.liveConnections)) {
+			text += piece;
+			// oxlint-disable-next-line no-await-in-loop -- the relay gets its turn between two pieces
+			await setImmediate();
+		}
+		return text;
+	};
+	let rendering: Promise<string> | undefined;
+	return {
+		services,
+		sync,
+		contentType: registry.contentType,
+		render() {
+			rendering ??= renderNow().finally(() => {
+				rendering = undefined;
+			});
+			return rendering;
+		},
+	};
+}
+
+function addBuildInfo(registry: Registry, version: string): void {
+	const [major = "", minor = ""] = version.split(".");
+	addGauge(registry, {
+		name: "kubernetes_build_info",
+		help: "The version, under the name and labels that components of Kubernetes have",
+		labelNames: ["major", "minor", "git_version", "compiler", "platform"],
+		read: () => [
+			[
+				{
+					major,
+					minor,
+					git_version: `v${version}`,
+					compiler: `node-${process.version}`,
+					platform: `${process.platform}/${process.arch}`,
+				},
+				1,
+			],
+		],
+	});
+}
+
+function addSourceSeries(registry: Registry, facts: () => MetricsFacts): void {
+	const perSource = (
+		name: string,
+		help: string,
+		pick: (source: SourceFacts) => number | undefined,
+	): void =>
+		addGauge(registry, {
+			name: `kube_userproxy_source_${name}`,
+			help,
+			labelNames: ["source"],
+			*read() {
+				for (const source of facts().sources) {
+					const value = pick(source);
+					if (value !== undefined) yield [{ source: source.name }, value];
+				}
+			},
+		});
+	perSource("synced", "1 once the source has delivered a complete state", ({ synced }) =>
+		Number(synced),
+	);
+	perSource(
+		"age_seconds",
+		"Since the source's state was last known to be the newest",
+		({ ageSeconds }) => ageSeconds,
+	);
+	perSource("failing", "1 while something is wrong with the source", ({ failing }) =>
+		Number(failing),
+	);
+	perSource(
+		"rejected_objects",
+		"Objects of the source that are left out at present because they are wrong",
+		({ rejectedObjects }) => rejectedObjects,
+	);
+}
+
+function addStateSeries(registry: Registry, facts: () => MetricsFacts): void {
+	type Read = (facts: MetricsFacts) => number | undefined;
+	const series =
+		(add: typeof addGauge) =>
+		(name: string, help: string, pick: Read): void =>
+			add(registry, {
+				name: `kube_userproxy_${name}`,
+				help,
+				read() {
+					const value = pick(facts());
+					return value === undefined ? [] : [[{}, value]];
+				},
+			});
+	const gauge = series(addGauge);
+	const counter = series(addCounter);
+	gauge("ready", "1 while /readyz says so", ({ ready }) => Number(ready));
+	gauge("service_ports", "ServicePorts that are served", ({ servicePorts }) => servicePorts);
+	gauge("listeners", "Open listeners", ({ engine }) => engine?.listeners);
+	gauge(
+		"listen_problems",
+		"ServicePorts whose listener cannot be opened at present",
+		({ listenProblems }) => listenProblems,
+	);
+	gauge("tcp_connections", "TCP connections that live", ({ engine }) => engine?.tcpConnections);
+	gauge("udp_flows", "UDP flows in the table", ({ engine }) => engine?.udpFlows);
+	gauge(
+		"accept_paused",
+		"1 while new TCP connections wait because descriptors are short",
+		({ engine }) => (engine === undefined ? undefined : Number(engine.acceptPaused)),
+	);
+	counter(
+		"dropped_datagrams_total",
+		"Datagrams that reached no endpoint: none there, queue full, sending failed",
+		({ engine }) => engine?.droppedDatagrams,
+	);
+	counter(
+		"overload_refusals_total",
+		"TCP connections refused because descriptors were short",
+		({ engine }) => engine?.overloadRefusals,
+	);
+	counter(
+		"conntrack_deletions_total",
+		"Conntrack entries deleted because they kept UDP flows on what is gone",
+		({ conntrackDeletions }) => conntrackDeletions,
+	);
+	counter(
+		"log_lines_dropped_total",
+		"Log lines given up because their reader was slow or gone",
+		({ logLinesDropped }) => logLinesDropped,
+	);
+	counter(
+		"connection_log_left_out_total",
+		"Connections that the connection log left out because there were too many",
+		({ connectionLogLeftOut }) => connectionLogLeftOut,
+	);
+}
