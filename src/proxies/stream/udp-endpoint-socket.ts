@@ -121,13 +121,12 @@ export class EndpointSocket {
 		else if (this.#state !== "closed") this.#wait(datagram);
 	}
 
-	/** Idempotent. What still waits is dropped. */
+	/** Idempotent. What the kernel has not taken yet is dropped. */
 	close(): void {
 		if (this.#state === "closed") return;
-		for (let count = this.#waiting.length; count > 0; count -= 1) {
-			this.#owner.onDrop("flow-ended");
-		}
+		const unsentCount = this.#unsent().length;
 		this.#close();
+		for (let count = unsentCount; count > 0; count -= 1) this.#owner.onDrop("flow-ended");
 	}
 
 	#transmit(datagram: Buffer): void {
@@ -177,7 +176,7 @@ export class EndpointSocket {
 
 	#onMessage(datagram: Buffer, sender: RemoteInfo): void {
 		if (this.#state === "closed") return;
-		if (!this.#isEndpoint(sender)) {
+		if (this.#state !== "open" || !this.#isEndpoint(sender)) {
 			this.#owner.onDrop("foreign-sender");
 			return;
 		}
@@ -207,10 +206,14 @@ export class EndpointSocket {
 			wasOpen: this.#state === "open",
 			sentCount: this.#sentCount,
 			refused: udpOutcomeOf(code) === "local-error" ? undefined : this.#lone,
-			unsent: this.#sending === undefined ? this.#waiting : [this.#sending, ...this.#waiting],
+			unsent: this.#unsent(),
 		};
 		this.#close();
 		this.#owner.onFailure(failure);
+	}
+
+	#unsent(): readonly Buffer[] {
+		return this.#sending === undefined ? this.#waiting : [this.#sending, ...this.#waiting];
 	}
 
 	#wait(datagram: Buffer): void {
