@@ -14,6 +14,9 @@ export const STATUS_PATH = "/status";
 /** Path of a {@link ConnectionsReport} on the metrics address. */
 export const CONNECTIONS_PATH = "/connections";
 
+/** Path of a {@link RecentConnectionsReport} on the metrics address. */
+export const RECENT_CONNECTIONS_PATH = "/connections/recent";
+
 /** Path of an endless answer: one {@link ConnectionEvent} as JSON per line, as they happen. */
 export const CONNECTION_EVENTS_PATH = "/connections/watch";
 
@@ -84,6 +87,11 @@ export interface ConnectionsReport {
 	readonly connections: readonly ConnectionReport[];
 	/** How many there are, when the list was cut; else as many as the list has. */
 	readonly total: number;
+}
+
+export interface RecentConnectionsReport {
+	/** The last that have ended, at most 1,000, oldest first. */
+	readonly records: readonly ConnectionRecord[];
 }
 
 /** One TCP connection or UDP flow that lives; what proxies/engine.ts calls LiveConnection. */

@@ -1,0 +1,144 @@
+import { describe, expect, test as it } from "vitest";
+import { admitService } from "../../../src/services/admit-service.ts";
+import { rawService } from "../../kit/raw-objects.ts";
+import { admitted, problemsOf } from "../../kit/snapshots.ts";
+
+describe("admitService()", () => {
+	it("keeps what we decide by", () => {
+		const raw = rawService({ clusterIps: ["10.96.0.10", "FD10:96::A"] });
+		expect(admitted(admitService(raw))).toEqual({
+			namespace: "shop",
+			name: "cart",
+			kind: "addressed",
+			proxyName: undefined,
+			clusterIps: ["10.96.0.10", "fd10:96::a"],
+			ports: [{ name: "http", protocol: "tcp", port: 80 }],
+			sessionAffinity: { type: "None" },
+		});
+	});
+
+	it.each([
+		["headless", rawService({ spec: { clusterIP: "None", clusterIPs: ["None"] } }), "headless"],
+		[
+			"headless without ports",
+			rawService({ spec: { clusterIP: "None", clusterIPs: ["None"], ports: null } }),
+			"headless",
+		],
+		[
+			"ExternalName, with an address too",
+			rawService({ spec: { type: "ExternalName", externalName: "db.example.com" } }),
+			"ExternalName",
+		],
+		["LoadBalancer", rawService({ spec: { type: "LoadBalancer" } }), "addressed"],
+	])("tells the kind of a Service: %s", (_name, raw, kind) => {
+		expect(admitted(admitService(raw)).kind).toBe(kind);
+	});
+
+	it("fills in the API's defaults", () => {
+		const raw = rawService({
+			ports: [{ port: 53 }],
+			spec: { type: undefined, sessionAffinity: "ClientIP", clusterIPs: undefined },
+		});
+		const { ports, sessionAffinity, clusterIps } = admitted(admitService(raw));
+		expect(ports).toEqual([{ name: "", protocol: "tcp", port: 53 }]);
+		expect(sessionAffinity).toEqual({ type: "ClientIP", timeoutMs: 10_800_000 });
+		expect(clusterIps).toEqual(["10.96.0.10"]);
+	});
+
+	it.each([
+		["no object", 7, /^wanted an object, got 7$/],
+		["no spec", { ...rawService(), spec: undefined }, /^spec: wanted an object, got nothing$/],
+		[
+			"ports absent",
+			rawService({ spec: { ports: undefined } }),
+			/^spec\.ports: wanted at least one/,
+		],
+		["ports no list", rawService({ spec: { ports: {} } }), /^spec\.ports: wanted a list/],
+		["port 0", rawService({ ports: [{ port: 0 }] }), /^spec\.ports\[0\]\.port: .*got 0$/],
+		["port 70000", rawService({ ports: [{ port: 70_000 }] }), /1\.\.65535, got 70000$/],
+		["port as text", rawService({ ports: [{ port: "80" }] }), /got "80"$/],
+		["port absent", rawService({ ports: [{}] }), /got nothing$/],
+		["bad IP", rawService({ clusterIp: "10.96.0" }), /^spec\.clusterIPs\[0\]: wanted an IP/],
+		["IP with zero", rawService({ clusterIp: "010.96.0.1" }), /wanted an IP address/],
+		[
+			"no IP",
+			rawService({ spec: { clusterIP: "", clusterIPs: [] } }),
+			/write it into the manifest/,
+		],
+		[
+			"two of one family",
+			rawService({ clusterIps: ["10.96.0.1", "10.96.0.2"] }),
+			/the other IP family/,
+		],
+		["lists that differ", rawService({ spec: { clusterIP: "10.96.0.9" } }), /same address as/],
+		["protocol", rawService({ ports: [{ port: 1, protocol: "ICMP" }] }), /one of TCP, UDP, SCTP/],
+		["upper-case name", rawService({ name: "Cart" }), /^metadata\.name: /],
+		["name with a newline", rawService({ name: "a\n-A INPUT" }), /^metadata\.name: /],
+		["no namespace", rawService({ namespace: "" }), /^metadata\.namespace: /],
+		[
+			"two unnamed ports",
+			rawService({ ports: [{ port: 1 }, { port: 2 }] }),
+			/ports\[0\]\.name: wanted a name/,
+		],
+		[
+			"one name twice",
+			rawService({
+				ports: [
+					{ name: "a", port: 1 },
+					{ name: "a", port: 2 },
+				],
+			}),
+			/ports\[1\]\.name: wanted a name that no other/,
+		],
+		[
+			"one number twice",
+			rawService({
+				ports: [
+					{ name: "a", port: 1 },
+					{ name: "b", port: 1 },
+				],
+			}),
+			/ports\[1\]: wanted a port that is not there/,
+		],
+		["affinity", rawService({ spec: { sessionAffinity: "Cookie" } }), /one of None, ClientIP/],
+		[
+			"affinity timeout",
+			rawService({
+				spec: {
+					sessionAffinity: "ClientIP",
+					sessionAffinityConfig: { clientIP: { timeoutSeconds: 86_401 } },
+				},
+			}),
+			/clientIP\.timeoutSeconds: wanted an integer in 1\.\.86400, got 86401/,
+		],
+		["type", rawService({ spec: { type: "Weird" } }), /^spec\.type: wanted one of/],
+	])("names the field of what the API would have refused: %s", (_name, raw, expected) => {
+		expect(problemsOf(admitService(raw)).join("\n")).toMatch(new RegExp(expected.source, "m"));
+	});
+
+	it("names everything that is wrong at once", () => {
+		const raw = rawService({ name: "X", clusterIp: "x", ports: [{ port: 0 }, { port: -1 }] });
+		expect(problemsOf(admitService(raw)).length).toBeGreaterThanOrEqual(4);
+	});
+
+	it("shows a hostile value cut and escaped", () => {
+		const [problem = ""] = problemsOf(
+			admitService(rawService({ ports: [{ port: `\u001b[31m${"9".repeat(10_000)}` }] })),
+		);
+		expect(problem.length).toBeLessThan(150);
+		expect(problem).not.toContain("\u001b");
+	});
+
+	it("TCP and UDP may share a number", () => {
+		const ports = [
+			{ name: "dns", protocol: "UDP", port: 53 },
+			{ name: "dns-tcp", protocol: "TCP", port: 53 },
+		];
+		expect(admitted(admitService(rawService({ ports }))).ports).toHaveLength(2);
+	});
+
+	it("an empty service-proxy-name is a value too", () => {
+		const labels = { "service.kubernetes.io/service-proxy-name": "" };
+		expect(admitted(admitService(rawService({ labels }))).proxyName).toBe("");
+	});
+});

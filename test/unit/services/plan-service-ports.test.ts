@@ -1,0 +1,170 @@
+import { describe, expect, test as it } from "vitest";
+import {
+	createServicePortPlanner,
+	planServicePorts,
+} from "../../../src/services/plan-service-ports.ts";
+import { rawService, rawSlice } from "../../kit/raw-objects.ts";
+import { snapshotOf } from "../../kit/snapshots.ts";
+
+const plain = { serviceProxyName: undefined };
+const PROXY_NAME = "service.kubernetes.io/service-proxy-name";
+
+function endpointsOf(services: unknown[], slices: unknown[]): string[][] {
+	const { servicePorts } = planServicePorts(snapshotOf(services, slices), plain);
+	return servicePorts.map(({ endpoints }) => endpoints.map(({ key }) => key));
+}
+
+function endpoint(address: string, conditions?: Record<string, unknown>) {
+	return { addresses: [address], ...(conditions === undefined ? {} : { conditions }) };
+}
+
+describe("planServicePorts()", () => {
+	it("gives one ServicePort per port and family, keyed and sorted", () => {
+		const service = rawService({
+			clusterIps: ["10.96.0.10", "fd10:96::a"],
+			ports: [
+				{ name: "dns", protocol: "UDP", port: 53 },
+				{ name: "dns-tcp", protocol: "TCP", port: 53 },
+			],
+		});
+		const { servicePorts } = planServicePorts(snapshotOf([service]), plain);
+		expect(servicePorts.map(({ key }) => key)).toEqual([
+			"shop/cart:dns-tcp/tcp/ipv4",
+			"shop/cart:dns-tcp/tcp/ipv6",
+			"shop/cart:dns/udp/ipv4",
+			"shop/cart:dns/udp/ipv6",
+		]);
+		expect(servicePorts[0]).toMatchObject({
+			name: "shop/cart:dns-tcp",
+			virtualAddresses: [{ kind: "ClusterIP", address: "10.96.0.10" }],
+			endpoints: [],
+		});
+	});
+
+	it("skips headless, ExternalName and Services of another proxy", () => {
+		const services = [
+			rawService({ name: "a", spec: { clusterIP: "None", clusterIPs: ["None"] } }),
+			rawService({ name: "b", spec: { type: "ExternalName" } }),
+			rawService({ name: "c", labels: { [PROXY_NAME]: "other" } }),
+			rawService({ name: "d", labels: { [PROXY_NAME]: "" } }),
+		];
+		expect(planServicePorts(snapshotOf(services), plain).servicePorts).toEqual([]);
+	});
+
+	it("with a proxy name serves exactly the Services that carry it", () => {
+		const services = [
+			rawService({ name: "a", clusterIp: "10.96.0.1" }),
+			rawService({ name: "b", clusterIp: "10.96.0.2", labels: { [PROXY_NAME]: "lens" } }),
+			rawService({ name: "c", clusterIp: "10.96.0.3", labels: { [PROXY_NAME]: "other" } }),
+		];
+		const { servicePorts } = planServicePorts(snapshotOf(services), { serviceProxyName: "lens" });
+		expect(servicePorts.map(({ serviceName }) => serviceName)).toEqual(["b"]);
+	});
+
+	it("joins slices, each address and port once, by number", () => {
+		const slices = [
+			rawSlice({ name: "s1", endpoints: ["10.244.1.10", "10.244.1.9"] }),
+			rawSlice({ name: "s2", endpoints: ["10.244.1.9", "10.244.2.1"] }),
+			rawSlice({ name: "s3", ports: [{ name: "http", port: 9090 }], endpoints: ["10.244.1.9"] }),
+			rawSlice({ name: "other", serviceName: "pay", endpoints: ["10.244.9.9"] }),
+			rawSlice({ name: "elsewhere", namespace: "market", endpoints: ["10.244.9.8"] }),
+			rawSlice({ name: "v6", addressType: "IPv6", endpoints: ["fd10::9"] }),
+		];
+		expect(endpointsOf([rawService()], slices)).toEqual([
+			["10.244.1.9:8080", "10.244.1.9:9090", "10.244.1.10:8080", "10.244.2.1:8080"],
+		]);
+	});
+
+	it("matches ports by name and protocol", () => {
+		const service = rawService({
+			ports: [
+				{ name: "a", protocol: "TCP", port: 1 },
+				{ name: "b", protocol: "UDP", port: 1 },
+			],
+		});
+		const ports = [
+			{ name: "a", protocol: "UDP", port: 11 },
+			{ name: "a", protocol: "TCP", port: 12 },
+			{ name: "b", protocol: "UDP", port: 13 },
+		];
+		expect(endpointsOf([service], [rawSlice({ ports })])).toEqual([
+			["10.244.1.2:12"],
+			["10.244.1.2:13"],
+		]);
+	});
+
+	it("uses what is ready, absent conditions included, and else what still serves", () => {
+		const unknown = endpoint("10.244.1.1");
+		const nothing = endpoint("10.244.1.2", { ready: null });
+		const down = endpoint("10.244.1.3", { ready: false, serving: false });
+		const leaving = endpoint("10.244.1.4", { ready: false, serving: true, terminating: true });
+		const gone = endpoint("10.244.1.5", { ready: false, serving: false, terminating: true });
+		const of = (...endpoints: unknown[]) => endpointsOf([rawService()], [rawSlice({ endpoints })]);
+		expect(of(unknown)).toEqual([["10.244.1.1:8080"]]);
+		expect(of(nothing)).toEqual([["10.244.1.2:8080"]]);
+		expect(of(down)).toEqual([[]]);
+		expect(of(leaving)).toEqual([["10.244.1.4:8080"]]);
+		expect(of(gone)).toEqual([[]]);
+		expect(of(leaving, unknown)).toEqual([["10.244.1.1:8080"]]);
+		expect(of(down, leaving, gone)).toEqual([["10.244.1.4:8080"]]);
+	});
+
+	it("an endpoint that is ready in one slice is ready", () => {
+		const slices = [
+			rawSlice({ name: "s1", endpoints: [endpoint("10.244.1.2", { ready: false })] }),
+			rawSlice({ name: "s2", endpoints: ["10.244.1.2"] }),
+		];
+		expect(endpointsOf([rawService()], slices)).toEqual([["10.244.1.2:8080"]]);
+		expect(endpointsOf([rawService()], slices.toReversed())).toEqual([["10.244.1.2:8080"]]);
+	});
+
+	it("names SCTP ports and serves the others", () => {
+		const ports = [
+			{ name: "sig", protocol: "SCTP", port: 36_412 },
+			{ name: "web", protocol: "TCP", port: 80 },
+		];
+		const plan = planServicePorts(snapshotOf([rawService({ ports })]), plain);
+		expect(plan.servicePorts.map(({ name }) => name)).toEqual(["shop/cart:web"]);
+		expect(plan.unserved).toEqual([
+			{ name: "shop/cart:sig", reason: "sctp", detail: "port 36412" },
+		]);
+	});
+
+	it("gives an address that two Services claim to one of them, and says so", () => {
+		const services = [rawService({ name: "b" }), rawService({ name: "a" })];
+		const plan = planServicePorts(snapshotOf(services), plain);
+		expect(plan.servicePorts.map(({ name }) => name)).toEqual(["shop/a:http"]);
+		expect(plan.unserved).toEqual([
+			{
+				name: "shop/b:http",
+				reason: "conflict",
+				detail: "10.96.0.10:80/tcp belongs to shop/a:http",
+			},
+		]);
+	});
+
+	it("never uses a Service's own address as an endpoint", () => {
+		const slices = [rawSlice({ endpoints: ["10.244.1.2", "10.96.0.10"] })];
+		const plan = planServicePorts(snapshotOf([rawService()], slices), plain);
+		expect(plan.servicePorts[0]?.endpoints.map(({ key }) => key)).toEqual(["10.244.1.2:8080"]);
+		expect(plan.unserved[0]?.reason).toBe("endpoint-is-virtual-address");
+	});
+});
+
+describe("createServicePortPlanner()", () => {
+	it("gives the same ServicePort object again where nothing changed", () => {
+		const planner = createServicePortPlanner(plain);
+		const services = [rawService({ name: "a" }), rawService({ name: "b", clusterIp: "10.96.0.2" })];
+		const before = snapshotOf(services, [rawSlice({ serviceName: "a" })]);
+		const [a, b] = planner.plan(before).servicePorts;
+		const changed = snapshotOf([], [rawSlice({ serviceName: "b", name: "b-1" })]);
+		const after = {
+			...before,
+			endpointSlices: new Map([...before.endpointSlices, ...changed.endpointSlices]),
+		};
+		const [a2, b2] = planner.plan(after).servicePorts;
+		expect(a2).toBe(a);
+		expect(b2).not.toBe(b);
+		expect(b2?.endpoints).toHaveLength(1);
+	});
+});
