@@ -8,6 +8,7 @@ export default defineConfig({
 					name: "unit",
 					include: ["test/unit/**/*.test.ts"],
 					testTimeout: 20_000,
+					sequence: { groupOrder: 1 },
 				},
 			},
 			{
@@ -18,6 +19,9 @@ export default defineConfig({
 					testTimeout: 60_000,
 					hookTimeout: 60_000,
 					pool: "forks",
+					// After the unit tests, which would take the processor from what is timed by a real clock.
+					sequence: { groupOrder: 2 },
+					maxWorkers: 2,
 				},
 			},
 		],

@@ -1,5 +1,5 @@
-import { spawnSync } from "node:child_process";
 import { connect, createServer } from "node:net";
+import { runCommandSync } from "./lab-command.ts";
 
 /**
  * The least that behaves like the daemon, to test the kit itself with: relays one TCP address to one
@@ -11,7 +11,7 @@ const log = (msg: string, fields: object = {}) => {
 	process.stdout.write(`${JSON.stringify({ level: "info", ...fields, msg })}\n`);
 };
 const nat = (action: string, proxyPort: number) =>
-	spawnSync("iptables", [
+	runCommandSync("iptables", [
 		..."-w 5 -t nat".split(" "),
 		action,
 		...`PREROUTING -d ${address} -p tcp --dport ${port}`.split(" "),
