@@ -1,0 +1,247 @@
+import type { Binding, ServicePortKey } from "../services/service-port.ts";
+import { UserProxyError } from "../shared/errors.ts";
+import { ownChainsOf, TABLES, type TableName } from "./chains.ts";
+import { toError } from "./command-error.ts";
+import type { CommandRunner } from "./command-runner.ts";
+import type { UdpTarget } from "./conntrack-entries.ts";
+import { heldChains } from "./held-chains.ts";
+import { type Baseline, baselineOf, driftFrom, isSame, missingFrom } from "./intact.ts";
+import type { FamilyPlan } from "./plan.ts";
+import { type PreviousBinding, previousBindings } from "./previous.ts";
+import { putBackText, removalText, restoreText } from "./restore-text.ts";
+import { holdsNothingOfOurs, type SavedRules } from "./saved-rules.ts";
+import { type ConntrackResult, UdpFlowCleaner } from "./udp-flow-cleaner.ts";
+import { RulesRefusedError, readSavedRules, restoreRules, type XtablesTools } from "./xtables.ts";
+
+/** The restore succeeded, and yet the kernel does not hold the plan: somebody else wrote meanwhile. */
+export class RulesNotInForceError extends UserProxyError {
+	readonly code = "RULES_NOT_IN_FORCE";
+	readonly retriable = true;
+
+	constructor(problems: readonly string[]) {
+		super(`Cannot find the packet rules in force after applying them: ${problems.join("; ")}`);
+	}
+}
+
+/** A table could be neither set nor put back: what the kernel holds is between two states. */
+export class RulesHalfAppliedError extends UserProxyError {
+	readonly code = "RULES_HALF_APPLIED";
+	readonly retriable = true;
+
+	constructor(cause: unknown) {
+		super("Cannot put packet rules back after a failed apply; they are half old, half new", {
+			cause,
+		});
+	}
+}
+
+/** Somebody else's rule leads to a chain of ours, which is empty now and cannot be deleted. */
+export class ChainsHeldError extends UserProxyError {
+	readonly code = "CHAINS_HELD";
+	readonly retriable = false;
+
+	constructor(held: readonly string[]) {
+		super(`Cannot delete every chain: ${held.join("; ")}`);
+	}
+}
+
+/**
+ * The rules of one family in the kernel.
+ *
+ * Knows what it applied last and how the kernel read it back. Not to be called again before the last
+ * call has settled.
+ */
+export class FamilyRules {
+	readonly #tools: XtablesTools;
+	readonly #runner: CommandRunner;
+	readonly #cleaner: UdpFlowCleaner;
+	#applied: { readonly plan: FamilyPlan; readonly baseline: Baseline } | undefined;
+	/** The plan that was asked for last; undefined before that and after {@link remove}. */
+	#wanted: FamilyPlan | undefined;
+	#inForce: ReadonlySet<ServicePortKey> = new Set();
+
+	constructor(tools: XtablesTools, runner: CommandRunner) {
+		this.#tools = tools;
+		this.#runner = runner;
+		this.#cleaner = new UdpFlowCleaner(tools.family, runner);
+	}
+
+	/** ServicePorts that nat rules may lead to at present: after a failure, those of both plans. */
+	get inForce(): ReadonlySet<ServicePortKey> {
+		return this.#inForce;
+	}
+
+	/** The plan that was applied last with success. */
+	get plan(): FamilyPlan | undefined {
+		return this.#applied?.plan;
+	}
+
+	/**
+	 * Makes the kernel hold the plan.
+	 *
+	 * @returns false where it does already and nothing was run.
+	 * @throws {Error} where that failed; what was in force before is in force still, unless the error
+	 * is a {@link RulesHalfAppliedError} or a {@link RulesNotInForceError}.
+	 */
+	async apply(plan: FamilyPlan, signal: AbortSignal): Promise<boolean> {
+		this.#wanted = plan;
+		if (this.#applied?.plan.text === plan.text) return false;
+		const saved = await this.#read(signal);
+		if (plan.bindings.length === 0 && holdsNothingOfOurs(saved)) return false;
+		await this.#makeSo(plan, saved, signal);
+		return true;
+	}
+
+	/**
+	 * Compares the kernel with what was applied and puts it right.
+	 *
+	 * @returns what somebody had changed, in words.
+	 * @throws {Error} as {@link apply} does.
+	 */
+	async verify(signal: AbortSignal): Promise<readonly string[]> {
+		if (this.#applied === undefined) {
+			// The last apply ended in a state that nobody knows.
+			if (this.#wanted !== undefined) await this.apply(this.#wanted, signal);
+			return [];
+		}
+		const { plan, baseline } = this.#applied;
+		const saved = await this.#read(signal);
+		const drift = driftFrom(baseline, saved);
+		if (drift.length > 0) await this.#makeSo(plan, saved, signal);
+		return drift;
+	}
+
+	/** Deletes conntrack entries that the last changes made stale. Never rejects. */
+	async cleanFlows(signal: AbortSignal): Promise<ConntrackResult> {
+		return await this.#cleaner.clean(signal);
+	}
+
+	/**
+	 * Takes every rule and chain of ours away.
+	 *
+	 * @throws {ChainsHeldError} if a chain has to stay, empty, since somebody else's rule leads to it.
+	 */
+	async remove(signal: AbortSignal): Promise<void> {
+		const saved = await this.#read(signal);
+		await restoreRules(this.#runner, this.#tools, removalText(saved), signal);
+		const past = this.#applied?.plan.bindings.filter(isUdp).flatMap(targetsOf) ?? [];
+		const found = previousBindings(saved, this.#tools.family).filter(isUdp);
+		this.#cleaner.expect([], [...past, ...found]);
+		this.#applied = undefined;
+		this.#wanted = undefined;
+		this.#inForce = new Set();
+		const held = heldChains(await this.#read(signal));
+		if (held.length > 0) throw new ChainsHeldError(held);
+	}
+
+	async previous(signal: AbortSignal): Promise<readonly PreviousBinding[]> {
+		return previousBindings(await this.#read(signal), this.#tools.family);
+	}
+
+	async #makeSo(plan: FamilyPlan, saved: SavedRules, signal: AbortSignal): Promise<void> {
+		try {
+			await this.#attempt(plan, saved, signal);
+		} catch (error) {
+			// A jump that we wanted to delete may have gone between our look and the restore; a second
+			// look tells that from rules that the kernel does not take.
+			if (!(error instanceof RulesRefusedError)) throw error;
+			await this.#attempt(plan, await this.#read(signal), signal);
+		}
+	}
+
+	async #attempt(plan: FamilyPlan, before: SavedRules, signal: AbortSignal): Promise<void> {
+		const inForceBefore = this.#inForce;
+		this.#inForce = inForceBefore.union(plan.keys);
+		let failure: Error | undefined;
+		try {
+			await restoreRules(this.#runner, this.#tools, restoreText(plan, before), signal);
+		} catch (error) {
+			failure = toError(error);
+		}
+		const now = await this.#readAfter(failure, signal);
+		const missing = missingFrom(plan, now);
+		if (missing.length === 0) {
+			this.#succeed(plan, before, now);
+			return;
+		}
+		if (failure === undefined) {
+			this.#applied = undefined;
+			throw new RulesNotInForceError(missing);
+		}
+		await this.#putBack(before, now, signal);
+		this.#inForce = inForceBefore;
+		throw failure;
+	}
+
+	/** After a failed restore that failure is what the caller has to hear of, not that of the look. */
+	async #readAfter(failure: Error | undefined, signal: AbortSignal): Promise<SavedRules> {
+		try {
+			return await this.#read(signal);
+		} catch (error) {
+			this.#applied = undefined;
+			throw failure ?? toError(error);
+		}
+	}
+
+	/** A restore commits table by table: those that were committed get what they held before. */
+	async #putBack(before: SavedRules, now: SavedRules, signal: AbortSignal): Promise<void> {
+		const changed = TABLES.filter((table) => !holdsTheSame(table, before, now));
+		const text = changed.map((table) => putBackText(table, before, now)).join("");
+		try {
+			await restoreRules(this.#runner, this.#tools, text, signal);
+		} catch (error) {
+			this.#applied = undefined;
+			throw new RulesHalfAppliedError(error);
+		}
+	}
+
+	#succeed(plan: FamilyPlan, before: SavedRules, now: SavedRules): void {
+		const old = this.#applied?.plan;
+		this.#applied = { plan, baseline: baselineOf(now) };
+		this.#inForce = plan.keys;
+		// Capture was switched off: flows that there are may go on.
+		if (plan.keys.size < plan.bindings.length) return;
+		// With an old plan that equals the new one somebody had changed the rules: flows that began
+		// meanwhile have no or another target.
+		if (old !== undefined && old.text !== plan.text && sameUdp(old, plan)) return;
+		const gone =
+			old === undefined
+				? previousBindings(before, this.#tools.family).filter(isUdp)
+				: old.bindings.filter(isUdp).flatMap(targetsOf);
+		this.#cleaner.expect(plan.bindings, gone);
+	}
+
+	async #read(signal: AbortSignal): Promise<SavedRules> {
+		return await readSavedRules(this.#runner, this.#tools, signal);
+	}
+}
+
+function holdsTheSame(table: TableName, before: SavedRules, now: SavedRules): boolean {
+	return ownChainsOf(table).every((chain) =>
+		isSame(before.tables[table].own.get(chain), now.tables[table].own.get(chain)),
+	);
+}
+
+function sameUdp(old: FamilyPlan, plan: FamilyPlan): boolean {
+	const text = ({ bindings }: FamilyPlan) =>
+		bindings
+			.filter(isUdp)
+			.flatMap((binding) => targetsOf(binding).map((t) => ({ ...t, refuses: binding.refuses })))
+			.map((t) => `${t.address} ${t.port} ${t.listenAddress} ${t.proxyPort} ${t.refuses}`)
+			.join("\n");
+	return text(old) === text(plan);
+}
+
+function targetsOf(binding: Binding): readonly UdpTarget[] {
+	const { port, proxyPort, listenAddress } = binding;
+	return binding.virtualAddresses.map(({ address }) => ({
+		address,
+		port,
+		proxyPort,
+		listenAddress,
+	}));
+}
+
+function isUdp({ protocol }: { readonly protocol: string }): boolean {
+	return protocol === "udp";
+}

@@ -1,0 +1,281 @@
+import { IP_FAMILIES, type IpFamily } from "../services/address.ts";
+import type { Binding, ServicePortKey } from "../services/service-port.ts";
+import { toError } from "./command-error.ts";
+import type { CommandRunner } from "./command-runner.ts";
+import { FamilyRules } from "./family-rules.ts";
+import { type FamilyPlan, planRules, withoutCapture } from "./plan.ts";
+import type { PreviousBinding } from "./previous.ts";
+import { removalText } from "./restore-text.ts";
+import type { ConntrackResult } from "./udp-flow-cleaner.ts";
+import type { ChosenVariant } from "./variant.ts";
+import { readSavedRules, restoreRules, type XtablesTools } from "./xtables.ts";
+
+/**
+ * Keeps the packet rules of this node: what the daemon drives. Has no timers and writes no log.
+ *
+ * Calls may overlap; they are done one after the other.
+ */
+export interface RuleKeeper {
+	facts(): RulesFacts;
+
+	/**
+	 * Makes the kernel hold the rules for these bindings, each family for itself; runs nothing where
+	 * they are in force already. Never rejects: what failed is in the answer, keeps its old state in
+	 * force, and is tried again by the next call.
+	 *
+	 * @param bindings at most one per key, of any family.
+	 */
+	apply(bindings: readonly Binding[], signal: AbortSignal): Promise<RulesOutcome>;
+
+	/** Looks whether the rules are as {@link apply} left them, and puts them right. Never rejects. */
+	verify(signal: AbortSignal): Promise<RulesOutcome>;
+
+	/** ServicePorts that rules in force may lead to: after a failure, those of the old and the new plan. */
+	inForce(): ReadonlySet<ServicePortKey>;
+
+	/**
+	 * Captures no new connection from now on. Established ones go on: their NAT is in conntrack, and the
+	 * rules that let them in stay until {@link remove}. Never rejects.
+	 */
+	captureOff(signal: AbortSignal): Promise<RulesOutcome>;
+
+	/** Leaves no rule or chain of ours. May be called again. Never rejects. */
+	remove(signal: AbortSignal): Promise<RulesOutcome>;
+
+	/**
+	 * What rules in the kernel, a predecessor's, say about who listens where; to be called before the
+	 * first {@link apply}. A family that cannot be read has none. Never rejects.
+	 */
+	previous(signal: AbortSignal): Promise<readonly PreviousBinding[]>;
+}
+
+export interface RulesOutcome {
+	/** In the order IPv4, IPv6. */
+	readonly families: readonly FamilyOutcome[];
+}
+
+export interface FamilyOutcome {
+	readonly family: IpFamily;
+	readonly result: FamilyResult;
+	/** What was done about UDP flows with a stale target. */
+	readonly conntrack: ConntrackResult;
+}
+
+export type FamilyResult =
+	/** In force as it was; nothing was changed. */
+	| { readonly state: "intact" }
+	/** New rules are in force. */
+	| { readonly state: "applied"; readonly rules: number }
+	/** Somebody had changed them; they are right again. */
+	| { readonly state: "repaired"; readonly drift: readonly string[] }
+	/** The old rules are in force, unless `error` says otherwise; the next call tries again. */
+	| { readonly state: "failed"; readonly error: Error }
+	/** This host cannot have rules of this family; so many bindings would need them. */
+	| { readonly state: "unavailable"; readonly reason: string; readonly unserved: number };
+
+export interface RulesFacts {
+	/** "nft" or "legacy"; "none" where no rules are kept. */
+	readonly variant: "nft" | "legacy" | "none";
+	readonly version: string | undefined;
+	/** Why this variant. */
+	readonly reason: string;
+	/** Families without rules, and why. */
+	readonly unavailable: readonly { readonly family: IpFamily; readonly reason: string }[];
+	/** True while chains of ours are left in the variant that is not used. */
+	readonly hasLeftovers: boolean;
+	readonly ruleCount: number;
+	/** Since the start. */
+	readonly applies: number;
+	readonly failures: number;
+	readonly repairs: number;
+	readonly deletedFlowGroups: number;
+	/** Times that stale UDP flows could not be deleted, the missing program counted too. */
+	readonly conntrackFailures: number;
+}
+
+/** @param chosen what {@link chooseVariant} decided at start. */
+export function createRuleKeeper(chosen: ChosenVariant, runner: CommandRunner): RuleKeeper {
+	return new IptablesKeeper(chosen, runner);
+}
+
+type FamilyWork = (rules: FamilyRules, family: IpFamily) => Promise<FamilyResult>;
+
+class IptablesKeeper implements RuleKeeper {
+	readonly #chosen: ChosenVariant;
+	readonly #runner: CommandRunner;
+	readonly #rules = new Map<IpFamily, FamilyRules>();
+	#leftovers: readonly XtablesTools[];
+	#unserved: ReadonlyMap<IpFamily, number> = new Map();
+	#queue: Promise<unknown> = Promise.resolve();
+	readonly #counts = {
+		applies: 0,
+		failures: 0,
+		repairs: 0,
+		deletedFlowGroups: 0,
+		conntrackFailures: 0,
+	};
+
+	constructor(chosen: ChosenVariant, runner: CommandRunner) {
+		this.#chosen = chosen;
+		this.#runner = runner;
+		this.#leftovers = chosen.leftovers;
+		for (const family of IP_FAMILIES) {
+			const support = chosen.families[family];
+			if (support.state === "available") {
+				this.#rules.set(family, new FamilyRules(support.tools, runner));
+			}
+		}
+	}
+
+	facts(): RulesFacts {
+		const { variant, version, reason, families } = this.#chosen;
+		const plans = [...this.#rules.values()].map(({ plan }) => plan);
+		return {
+			variant,
+			version,
+			reason,
+			unavailable: IP_FAMILIES.flatMap((family) => {
+				const support = families[family];
+				return support.state === "available" ? [] : [{ family, reason: support.reason }];
+			}),
+			hasLeftovers: this.#leftovers.length > 0,
+			ruleCount: plans.reduce((sum, plan) => sum + (plan === undefined ? 0 : countRules(plan)), 0),
+			...this.#counts,
+		};
+	}
+
+	async apply(bindings: readonly Binding[], signal: AbortSignal): Promise<RulesOutcome> {
+		return await this.#inTurn(async () => {
+			this.#unserved = Map.groupBy(bindings, ({ family }) => family)
+				.entries()
+				.reduce((counts, [family, own]) => counts.set(family, own.length), new Map());
+			const outcome = await this.#eachFamily(signal, async (rules, family) => {
+				const plan = planRules(bindings, family);
+				return (await rules.apply(plan, signal))
+					? { state: "applied", rules: countRules(plan) }
+					: { state: "intact" };
+			});
+			if (outcome.families.every(({ result }) => result.state !== "failed")) {
+				await this.#removeLeftovers(signal);
+			}
+			return outcome;
+		});
+	}
+
+	async verify(signal: AbortSignal): Promise<RulesOutcome> {
+		return await this.#inTurn(() =>
+			this.#eachFamily(signal, async (rules) => {
+				const drift = await rules.verify(signal);
+				return drift.length === 0 ? { state: "intact" } : { state: "repaired", drift };
+			}),
+		);
+	}
+
+	inForce(): ReadonlySet<ServicePortKey> {
+		return [...this.#rules.values()].reduce<ReadonlySet<ServicePortKey>>(
+			(all, { inForce }) => all.union(inForce),
+			new Set(),
+		);
+	}
+
+	async captureOff(signal: AbortSignal): Promise<RulesOutcome> {
+		return await this.#inTurn(() =>
+			this.#eachFamily(signal, async (rules, family) => {
+				const plan = withoutCapture(rules.plan ?? planRules([], family));
+				return (await rules.apply(plan, signal))
+					? { state: "applied", rules: countRules(plan) }
+					: { state: "intact" };
+			}),
+		);
+	}
+
+	async remove(signal: AbortSignal): Promise<RulesOutcome> {
+		return await this.#inTurn(async () => {
+			const outcome = await this.#eachFamily(signal, async (rules) => {
+				await rules.remove(signal);
+				return { state: "applied", rules: 0 };
+			});
+			await this.#removeLeftovers(signal);
+			return outcome;
+		});
+	}
+
+	async previous(signal: AbortSignal): Promise<readonly PreviousBinding[]> {
+		return await this.#inTurn(async () => {
+			const all = await Promise.allSettled(
+				[...this.#rules.values()].map((rules) => rules.previous(signal)),
+			);
+			return all.flatMap((settled) => (settled.status === "fulfilled" ? settled.value : []));
+		});
+	}
+
+	/** Two restores of ours at once would each repair what the other has half done. */
+	async #inTurn<T>(work: () => Promise<T>): Promise<T> {
+		const turn = this.#queue.then(work, work);
+		this.#queue = turn.catch(() => {});
+		return await turn;
+	}
+
+	async #eachFamily(signal: AbortSignal, work: FamilyWork): Promise<RulesOutcome> {
+		const families = await Promise.all(
+			IP_FAMILIES.map((family) => this.#oneFamily(family, signal, work)),
+		);
+		return { families };
+	}
+
+	async #oneFamily(
+		family: IpFamily,
+		signal: AbortSignal,
+		work: FamilyWork,
+	): Promise<FamilyOutcome> {
+		const support = this.#chosen.families[family];
+		const rules = this.#rules.get(family);
+		if (rules === undefined || support.state === "unavailable") {
+			const reason = support.state === "unavailable" ? support.reason : "";
+			const unserved = this.#unserved.get(family) ?? 0;
+			const result = { state: "unavailable", reason, unserved } as const;
+			return { family, result, conntrack: { state: "idle" } };
+		}
+		let result: FamilyResult;
+		try {
+			result = await work(rules, family);
+		} catch (error) {
+			result = {
+				state: "failed",
+				error: toError(error),
+			};
+		}
+		const conntrack = await rules.cleanFlows(signal);
+		this.#count(result, conntrack);
+		return { family, result, conntrack };
+	}
+
+	#count(result: FamilyResult, conntrack: ConntrackResult): void {
+		if (result.state === "failed") this.#counts.failures += 1;
+		if (result.state === "applied") this.#counts.applies += 1;
+		if (result.state === "repaired") this.#counts.repairs += 1;
+		if (conntrack.state === "cleaned") this.#counts.deletedFlowGroups += conntrack.deleted;
+		if (conntrack.state === "failed" || conntrack.state === "absent") {
+			this.#counts.conntrackFailures += 1;
+		}
+	}
+
+	/** Only after our rules are in force: until then the old ones may be what serves clients. */
+	async #removeLeftovers(signal: AbortSignal): Promise<void> {
+		const left: XtablesTools[] = [];
+		for (const tools of this.#leftovers) {
+			try {
+				const saved = await readSavedRules(this.#runner, tools, signal);
+				await restoreRules(this.#runner, tools, removalText(saved), signal);
+			} catch {
+				// Seen through facts().hasLeftovers, and tried again after the next apply.
+				left.push(tools);
+			}
+		}
+		this.#leftovers = left;
+	}
+}
+
+function countRules(plan: FamilyPlan): number {
+	return [...plan.chains.values()].reduce((sum, rules) => sum + rules.length, 0);
+}
