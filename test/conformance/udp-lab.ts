@@ -22,7 +22,7 @@ export function anAddress(text: string): IpAddress {
 	return address;
 }
 
-export function anEndpoint(address: string, port: number): Endpoint {
+function anEndpoint(address: string, port: number): Endpoint {
 	const ip = anAddress(address);
 	return {
 		key: endpointKey(ip, toPort(port)),

@@ -6,7 +6,7 @@ import { FaultLog } from "../fault-log.ts";
 const QUIET_MS = 60_000;
 
 /** Why a datagram was not passed on. */
-export const DROP_REASONS = [
+const DROP_REASONS = [
 	/** The ServicePort has no endpoint. */
 	"no-endpoint",
 	/** No descriptor, port or memory for a new flow, and no other flow to take it from. */
