@@ -35,6 +35,7 @@ export class ListenerTable {
 	readonly #entries = new Map<ServicePortKey, Entry>();
 	#replaced: Entry[] = [];
 	#wanted: ReadonlySet<ServicePortKey> = new Set();
+	#isClosed: boolean = false;
 
 	constructor(options: ListenerTableOptions) {
 		this.#options = options;
@@ -49,6 +50,7 @@ export class ListenerTable {
 		const problems: ListenProblem[] = [];
 		let opened = 0;
 		for (const servicePort of wanted) {
+			if (this.#isClosed) break;
 			if (this.#update(servicePort)) continue;
 			// One after the other: each must see which ports the others took.
 			const error = await this.#open(servicePort);
@@ -71,7 +73,9 @@ export class ListenerTable {
 		}
 	}
 
+	/** For good: a {@link reconcile} that is under way opens nothing more. */
 	closeAll(): void {
+		this.#isClosed = true;
 		this.#wanted = new Set();
 		this.retire(new Set());
 	}
@@ -91,12 +95,14 @@ export class ListenerTable {
 		const before = this.#entries.get(servicePort.key);
 		try {
 			const address = this.#options.addressFor(servicePort);
-			const listener = await this.#options.ports.allocate(
-				servicePort,
-				(port) => this.#options.open(servicePort, { address, port }),
-				before?.listener.proxyPort,
+			const listener = await this.#options.ports.allocate(servicePort, (port) =>
+				this.#options.open(servicePort, { address, port }),
 			);
 			this.#options.budget.take(1);
+			if (this.#isClosed) {
+				this.#close({ servicePort, listener });
+				return undefined;
+			}
 			if (before !== undefined) this.#replaced.push(before);
 			this.#entries.set(servicePort.key, { servicePort, listener });
 			return undefined;

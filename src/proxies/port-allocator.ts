@@ -54,16 +54,14 @@ export class PortAllocator {
 	 *
 	 * Not to be called again before it has settled.
 	 *
-	 * @param wish tried first, whatever the predecessor had.
 	 * @throws {ProxyPortsExhaustedError} when every port is taken; whatever else `open` throws.
 	 */
 	async allocate(
 		servicePort: ServicePort,
 		open: (port: Port | 0) => Promise<ServicePortListener>,
-		wish?: Port,
 	): Promise<ServicePortListener> {
 		let conflict: unknown;
-		for (const port of this.#candidates(servicePort, wish)) {
+		for (const port of this.#candidates(servicePort)) {
 			try {
 				const listener = await open(port);
 				if (!this.#isForOther(servicePort, listener.proxyPort)) {
@@ -96,10 +94,9 @@ export class PortAllocator {
 		this.#avoided = new Map();
 	}
 
-	*#candidates(servicePort: ServicePort, wish: Port | undefined): Generator<Port | 0> {
-		for (const port of [wish, this.#preferred.get(servicePort.key)]) {
-			if (port !== undefined && this.#mayUse(servicePort, port)) yield port;
-		}
+	*#candidates(servicePort: ServicePort): Generator<Port | 0> {
+		const preferred = this.#preferred.get(servicePort.key);
+		if (preferred !== undefined && this.#mayUse(servicePort, preferred)) yield preferred;
 		if (this.#range === undefined) {
 			for (let turn = 0; turn < KERNEL_TRIES; turn += 1) yield 0;
 			return;

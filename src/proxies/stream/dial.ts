@@ -27,6 +27,8 @@ const OUTCOMES: Readonly<Record<string, "refused" | "timeout" | "local-error">> 
 	EADDRNOTAVAIL: "local-error",
 };
 
+export type Dial = typeof dial;
+
 /**
  * Connects to one endpoint, once.
  *

@@ -6,7 +6,7 @@ import type { ConnectionEnd, ConnectionRecord } from "../../services/connection-
 import type { Clock } from "../../shared/clock.ts";
 import type { LiveConnection } from "../engine.ts";
 import { AttemptLog } from "./attempt-log.ts";
-import { type DialResult, dial } from "./dial.ts";
+import type { Dial, DialResult } from "./dial.ts";
 import { resetSocket } from "./reset-socket.ts";
 import { Splice } from "./splice.ts";
 import type { Applicant } from "./tcp-admission.ts";
@@ -34,6 +34,7 @@ export interface TcpConnectionHost {
 	readonly clock: Clock;
 	readonly dialTimeoutsMs: readonly number[];
 	readonly halfCloseIdleMs: number;
+	readonly dial: Dial;
 	/** A try could not even be made. */
 	onLocalError(code: string | undefined): void;
 	/** The dialing that {@link TcpConnection.start} began is over, however. */
@@ -148,7 +149,7 @@ export class TcpConnection implements Applicant {
 		}
 		this.#pick = pick;
 		this.#attempts.begin(pick);
-		this.#stopDialing = dial(pick.endpoint, timeoutMs, (result) =>
+		this.#stopDialing = this.#host.dial(pick.endpoint, timeoutMs, (result) =>
 			this.#onDialed(pick, timeoutMs, result),
 		);
 	}

@@ -10,6 +10,7 @@ import type {
 	RelayContext,
 	ServicePortListener,
 } from "../listener.ts";
+import { dial } from "./dial.ts";
 import { TcpAdmission } from "./tcp-admission.ts";
 import { type AcceptedClient, TcpConnection, type TcpConnectionHost } from "./tcp-connection.ts";
 import { openTcpListener } from "./tcp-listener.ts";
@@ -77,6 +78,7 @@ export class TcpRelay implements ProtocolRelay {
 			clock,
 			dialTimeoutsMs: options.dialTimeoutsMs,
 			halfCloseIdleMs: options.halfCloseIdleMs,
+			dial,
 			onLocalError: (code) => this.#localFaults.happened({ errorCode: code }),
 			onDialed: () => this.#admission.dialed(),
 			onEnd: (connection, record) => this.#onEnd(connection, record),
@@ -125,8 +127,9 @@ export class TcpRelay implements ProtocolRelay {
 	async close(): Promise<void> {
 		clearInterval(this.#sweepTimer);
 		for (const connection of this.#connections) connection.end("stopped");
-		// The descriptors are closed by now; their close events come in the loop's next turns.
-		await new Promise((resolve) => setImmediate(resolve));
+		// Most descriptors are closed by now; a socket whose shutdown was under way takes another turn
+		// of the loop (reset-socket.ts), and the close events one more.
+		for (let turn = 0; turn < 2; turn += 1) await new Promise((resolve) => setImmediate(resolve));
 	}
 
 	#accept(client: AcceptedClient): void {

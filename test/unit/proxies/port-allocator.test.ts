@@ -109,16 +109,6 @@ describe("PortAllocator without a range", () => {
 		await expect(anAllocator().allocate(cart, open)).rejects.toThrow("EAFNOSUPPORT");
 		expect(asked).toEqual([0]);
 	});
-
-	it("tries a wish before the predecessor's port", async () => {
-		const { open, asked } = aHost(32_000);
-		await anAllocator({ preferred: preferring([cart.key, 31_000]) }).allocate(
-			cart,
-			open,
-			toPort(32_000),
-		);
-		expect(asked).toEqual([32_000, 31_000]);
-	});
 });
 
 describe("PortAllocator with a range", () => {

@@ -1,0 +1,134 @@
+import { describe, expect, test as it } from "vitest";
+import { DescriptorBudget } from "../../../src/proxies/descriptor-budget.ts";
+import type { ListenTarget, ServicePortListener } from "../../../src/proxies/listener.ts";
+import { ListenerTable } from "../../../src/proxies/listener-table.ts";
+import { PortAllocator } from "../../../src/proxies/port-allocator.ts";
+import type { IpAddress } from "../../../src/services/address.ts";
+import { toPort } from "../../../src/services/port.ts";
+import type { ServicePort } from "../../../src/services/service-port.ts";
+import { anAddress, aServicePort } from "./builders.ts";
+
+/** A table whose listeners are only noted down. */
+class World {
+	readonly budget = new DescriptorBudget(100);
+	readonly events: string[] = [];
+	address: IpAddress | undefined;
+	/** Why the next listeners cannot be opened. */
+	fault: Error | undefined;
+	onOpen: () => void = () => {};
+	#nextPort = 40_000;
+	readonly table = new ListenerTable({
+		ports: new PortAllocator({ range: undefined, preferred: new Map(), random: () => 0 }),
+		budget: this.budget,
+		addressFor: () => this.address,
+		open: (servicePort, target) => this.#open(servicePort, target),
+	});
+
+	#open({ serviceName }: ServicePort, target: ListenTarget): Promise<ServicePortListener> {
+		if (this.fault !== undefined) return Promise.reject(this.fault);
+		const proxyPort = target.port === 0 ? toPort(this.#nextPort++) : target.port;
+		this.events.push(`open ${serviceName} ${target.address ?? "*"}:${proxyPort}`);
+		this.onOpen();
+		return Promise.resolve({
+			proxyPort,
+			listenAddress: target.address,
+			update: () => this.events.push(`update ${serviceName}`),
+			close: () => this.events.push(`close ${serviceName} ${target.address ?? "*"}`),
+		});
+	}
+}
+
+const cart = aServicePort({ name: "cart" });
+const stock = aServicePort({ name: "stock" });
+
+describe("ListenerTable", () => {
+	it("tells a listener only of a ServicePort that is another object", async () => {
+		const { table, events } = new World();
+		await table.reconcile([cart]);
+		await table.reconcile([cart]);
+		await table.reconcile([{ ...cart }]);
+		expect(events).toEqual(["open cart *:40000", "update cart"]);
+	});
+
+	it("reports what cannot be opened, opens the others and tries again", async () => {
+		const world = new World();
+		world.fault = new Error("listen EAFNOSUPPORT");
+		const failed = await world.table.reconcile([cart, stock]);
+		expect(failed.bindings).toEqual([]);
+		expect(failed.problems).toEqual([
+			{ key: cart.key, name: "shop/cart:http", error: world.fault },
+			{ key: stock.key, name: "shop/stock:http", error: world.fault },
+		]);
+		world.fault = undefined;
+		expect((await world.table.reconcile([cart, stock])).bindings).toHaveLength(2);
+		expect(world.budget.used).toBe(2);
+	});
+
+	it("answers with bindings of what is wanted only", async () => {
+		const { table } = new World();
+		await table.reconcile([cart, stock]);
+		const { bindings } = await table.reconcile([stock]);
+		expect(bindings.map(({ name }) => name)).toEqual(["shop/stock:http"]);
+		expect(table.size).toBe(2);
+	});
+
+	it("closes what is neither wanted nor referenced, once", async () => {
+		const { table, events, budget } = new World();
+		await table.reconcile([cart, stock]);
+		await table.reconcile([]);
+		table.retire(new Set([cart.key]));
+		table.retire(new Set([cart.key]));
+		expect(events.filter((event) => event.startsWith("close"))).toEqual(["close stock *"]);
+		expect(budget.used).toBe(1);
+	});
+
+	it("opens another listener at a new address first, and closes the old at the next retire", async () => {
+		const world = new World();
+		world.address = anAddress("192.168.0.1");
+		await world.table.reconcile([cart]);
+		world.address = anAddress("192.168.0.2");
+		const { bindings } = await world.table.reconcile([cart]);
+		expect(bindings).toMatchObject([{ listenAddress: "192.168.0.2" }]);
+		expect(world.table.size).toBe(2);
+		world.table.retire(new Set([cart.key]));
+		expect(world.events).toEqual([
+			"open cart 192.168.0.1:40000",
+			"open cart 192.168.0.2:40001",
+			"close cart 192.168.0.1",
+		]);
+		expect(world.budget.used).toBe(1);
+	});
+
+	it("keeps the old listener while none can be opened at the new address", async () => {
+		const world = new World();
+		world.address = anAddress("192.168.0.1");
+		await world.table.reconcile([cart]);
+		world.address = anAddress("192.168.0.2");
+		world.fault = new Error("listen EADDRNOTAVAIL");
+		const outcome = await world.table.reconcile([cart]);
+		expect(outcome.bindings).toMatchObject([{ listenAddress: "192.168.0.1" }]);
+		expect(outcome.problems).toHaveLength(1);
+	});
+
+	it("leaves nothing open when it is closed in the middle of a reconcile", async () => {
+		const world = new World();
+		world.onOpen = () => world.table.closeAll();
+		await world.table.reconcile([cart, stock]);
+		expect(world.events).toEqual(["open cart *:40000", "close cart *"]);
+		expect(world.table.size).toBe(0);
+		expect(world.budget.used).toBe(0);
+	});
+
+	it("lets the event loop turn while it opens many", async () => {
+		const { table } = new World();
+		let turns = 0;
+		const immediate = () => {
+			turns += 1;
+			next = setImmediate(immediate);
+		};
+		let next = setImmediate(immediate);
+		await table.reconcile(Array.from({ length: 200 }, (_, i) => aServicePort({ name: `s${i}` })));
+		clearImmediate(next);
+		expect(turns).toBeGreaterThanOrEqual(2);
+	});
+});

@@ -1,0 +1,120 @@
+import { describe, expect, test as it } from "vitest";
+import { DescriptorBudget } from "../../../../src/proxies/descriptor-budget.ts";
+import { type Applicant, TcpAdmission } from "../../../../src/proxies/stream/tcp-admission.ts";
+
+/** An admission with room for `connections`, in which `waiting` may wait. */
+function anAdmission({ connections = 2, waiting = 2, dialing = 100 } = {}) {
+	const clock = { nowMs: 0 };
+	const budget = new DescriptorBudget(connections * 2);
+	const events: string[] = [];
+	const admission = new TcpAdmission({
+		budget,
+		maxWaiting: waiting,
+		maxDialing: dialing,
+		now: () => clock.nowMs,
+		onPaused: () => events.push("paused"),
+	});
+	/** @param onStart what it does as soon as it is let in. */
+	const apply = (name: string, onStart: (self: Applicant) => void = () => {}) => {
+		const applicant: Applicant = {
+			start: () => {
+				events.push(`start ${name}`);
+				onStart(applicant);
+			},
+			refuse: () => {
+				events.push(`refuse ${name}`);
+				admission.left(applicant);
+			},
+		};
+		admission.apply(applicant);
+		return applicant;
+	};
+	return { admission, apply, budget, clock, events };
+}
+
+describe("TcpAdmission", () => {
+	it("starts while there is room, lets wait in order, and refuses beyond that", () => {
+		const { admission, apply, events } = anAdmission();
+		for (const name of ["a", "b", "c", "d", "e"]) apply(name);
+		expect(events).toEqual(["start a", "start b", "paused", "refuse e"]);
+		expect(admission.isPaused).toBe(true);
+	});
+
+	it("starts the one that has waited longest when another one leaves", () => {
+		const { admission, apply, events } = anAdmission();
+		const [a] = ["a", "b", "c", "d"].map((name) => apply(name));
+		events.length = 0;
+		if (a !== undefined) admission.left(a);
+		expect(events).toEqual(["start c"]);
+	});
+
+	it("lets nobody overtake those who wait", () => {
+		const { admission, apply, budget, events } = anAdmission({ connections: 1 });
+		apply("a");
+		apply("b");
+		budget.give(2);
+		apply("c");
+		expect(events).toEqual(["start a", "paused"]);
+		admission.sweep();
+		expect(events).toEqual(["start a", "paused", "start b"]);
+	});
+
+	it("forgets one that goes while it waits, and gives nothing back for it", () => {
+		const { admission, apply, budget } = anAdmission({ connections: 1 });
+		apply("a");
+		const b = apply("b");
+		admission.left(b);
+		admission.left(b);
+		expect(admission.isPaused).toBe(false);
+		expect(budget.used).toBe(2);
+	});
+
+	it("refuses those who have waited ten seconds", () => {
+		const { admission, apply, clock, events } = anAdmission({ connections: 1 });
+		apply("a");
+		apply("b");
+		clock.nowMs = 5000;
+		apply("c");
+		clock.nowMs = 9999;
+		admission.sweep();
+		expect(events).not.toContain("refuse b");
+		clock.nowMs = 10_000;
+		admission.sweep();
+		expect(events).toContain("refuse b");
+		expect(events).not.toContain("refuse c");
+	});
+
+	it("says that it pauses each time that somebody has to wait and nobody did", () => {
+		const { admission, apply, events } = anAdmission({ connections: 1 });
+		const a = apply("a");
+		apply("b");
+		apply("c");
+		admission.left(a);
+		expect(events.filter((event) => event === "paused")).toHaveLength(1);
+	});
+
+	it("refuses when too many dial, whatever the descriptors", () => {
+		const { admission, apply, budget, events } = anAdmission({ connections: 9, dialing: 1 });
+		apply("a");
+		apply("b");
+		expect(events).toEqual(["start a", "refuse b"]);
+		expect(budget.used).toBe(2);
+		admission.dialed();
+		apply("c");
+		expect(events).toEqual(["start a", "refuse b", "start c"]);
+	});
+
+	it("lets in any number that end as soon as they start, without nesting", () => {
+		const { admission, apply, budget, events } = anAdmission({ connections: 1, waiting: 20_000 });
+		const a = apply("a");
+		for (let index = 0; index < 20_000; index += 1) {
+			apply("next", (self) => {
+				admission.dialed();
+				admission.left(self);
+			});
+		}
+		admission.left(a);
+		expect(events.filter((event) => event === "start next")).toHaveLength(20_000);
+		expect(budget.used).toBe(0);
+	});
+});

@@ -1,0 +1,223 @@
+import type { Socket } from "node:net";
+
+import { afterEach, beforeEach, describe, expect, test as it, vi } from "vitest";
+import { createBalancer } from "../../../../src/balancing/balancer.ts";
+import type { DialResult } from "../../../../src/proxies/stream/dial.ts";
+import { TcpConnection } from "../../../../src/proxies/stream/tcp-connection.ts";
+import type { ConnectionRecord } from "../../../../src/services/connection-record.ts";
+import { until } from "../../../conformance/tcp-lab.ts";
+import { anAddress, anEndpointAt } from "../builders.ts";
+import { aSocketPair } from "./sockets.ts";
+
+const A = anEndpointAt("10.2.1.2", 8080, "pod-a");
+const B = anEndpointAt("10.2.2.2", 8080, "pod-b");
+const LOCAL: DialResult = { outcome: "local-error", errorCode: "EMFILE" };
+const REFUSED: DialResult = { outcome: "refused", errorCode: "ECONNREFUSED" };
+
+/** A connection whose dials are answered by hand, and the clock that it looks at. */
+class World {
+	nowMs = 0;
+	readonly records: ConnectionRecord[] = [];
+	readonly localErrors: (string | undefined)[] = [];
+	readonly dials: { readonly endpoint: string; readonly timeoutMs: number }[] = [];
+	dialed = 0;
+	givenUp = 0;
+	answer: (result: DialResult) => void = () => expect.unreachable("no dial");
+	readonly balancer = createBalancer({ now: () => this.nowMs, random: () => 0 });
+	readonly connection: TcpConnection;
+
+	constructor(client: Socket, dialTimeoutsMs: readonly number[]) {
+		this.balancer.update([A, B], { type: "None" });
+		this.connection = new TcpConnection(
+			"1",
+			{
+				socket: client,
+				address: anAddress("10.1.0.2"),
+				port: 41_234,
+				service: "shop/cart:http",
+				family: "ipv4",
+				balancer: this.balancer,
+			},
+			{
+				clock: { wallMs: () => 1_700_000_000_000, monotonicMs: () => this.nowMs },
+				dialTimeoutsMs,
+				halfCloseIdleMs: 1000,
+				dial: (endpoint, timeoutMs, onResult) => {
+					this.dials.push({ endpoint: endpoint.key, timeoutMs });
+					this.answer = onResult;
+					return () => {
+						this.givenUp += 1;
+					};
+				},
+				onLocalError: (code) => this.localErrors.push(code),
+				onDialed: () => {
+					this.dialed += 1;
+				},
+				onEnd: (_connection, record) => this.records.push(record),
+			},
+		);
+	}
+}
+
+async function aWorld(dialTimeoutsMs: readonly number[] = [250, 500, 1000]) {
+	const client = await aSocketPair();
+	return { world: new World(client.near, dialTimeoutsMs), client: client.far };
+}
+
+describe("TcpConnection while dialing", () => {
+	// Only what the connection waits for; sockets need the real setImmediate.
+	beforeEach(() => {
+		vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+	});
+	afterEach(() => {
+		vi.useRealTimers();
+	});
+
+	it("gives each attempt its timeout and goes to another endpoint each time, then round again", async () => {
+		const { world } = await aWorld();
+		world.connection.start();
+		for (let index = 0; index < 3; index += 1) {
+			world.nowMs += 10;
+			world.answer(REFUSED);
+		}
+		expect(world.dials).toEqual([
+			{ endpoint: A.key, timeoutMs: 250 },
+			{ endpoint: B.key, timeoutMs: 500 },
+			{ endpoint: A.key, timeoutMs: 1000 },
+		]);
+		expect(world.records).toMatchObject([
+			{
+				id: "1",
+				client: "10.1.0.2:41234",
+				startedAtMs: 1_700_000_000_000,
+				end: "unreachable",
+				endpoint: undefined,
+				podName: undefined,
+				attemptCount: 3,
+				durationMs: 30,
+				connectMs: undefined,
+				attempts: Array.from({ length: 3 }, () => ({ outcome: "refused", durationMs: 10 })),
+			},
+		]);
+		expect(world.dialed).toBe(1);
+	});
+
+	it("pauses after a fault of this node, and does not hold it against the endpoint", async () => {
+		const { world } = await aWorld();
+		world.connection.start();
+		world.answer(LOCAL);
+		expect(world.localErrors).toEqual(["EMFILE"]);
+		vi.advanceTimersByTime(249);
+		expect(world.dials).toHaveLength(1);
+		vi.advanceTimersByTime(1);
+		expect(world.dials).toHaveLength(2);
+		expect(world.balancer.stats().failing).toBe(0);
+	});
+
+	it("ends as overload when this node could not even try, and as unreachable when it could once", async () => {
+		for (const [answers, end] of [
+			[[LOCAL, LOCAL], "overload"],
+			[[LOCAL, REFUSED], "unreachable"],
+		] as const) {
+			const { world } = await aWorld([250, 250]);
+			world.connection.start();
+			for (const answer of answers) {
+				world.answer(answer);
+				vi.advanceTimersByTime(250);
+			}
+			expect(world.records).toMatchObject([{ end }]);
+		}
+	});
+
+	it("gives the pause up with the connection", async () => {
+		const { world } = await aWorld();
+		world.connection.start();
+		world.answer(LOCAL);
+		world.connection.end("stopped");
+		vi.advanceTimersByTime(10_000);
+		expect(world.dials).toHaveLength(1);
+		expect(world.records).toMatchObject([{ end: "stopped", attemptCount: 1 }]);
+	});
+
+	it("ends with no-endpoint when the last endpoint goes between two tries", async () => {
+		const { world } = await aWorld();
+		world.connection.start();
+		world.balancer.update([], { type: "None" });
+		world.answer(REFUSED);
+		expect(world.records).toMatchObject([{ end: "no-endpoint", attemptCount: 1 }]);
+	});
+
+	it("records sixteen attempts and counts all", async () => {
+		const { world } = await aWorld(Array.from({ length: 20 }, () => 250));
+		world.connection.start();
+		for (let index = 0; index < 20; index += 1) world.answer(REFUSED);
+		expect(world.records[0]?.attempts).toHaveLength(16);
+		expect(world.records[0]?.attemptCount).toBe(20);
+	});
+
+	it("is over once, whatever is said afterwards", async () => {
+		const { world } = await aWorld();
+		world.connection.start();
+		world.connection.end("stopped");
+		world.connection.end("client-gone");
+		world.connection.refuse();
+		expect(world.records).toMatchObject([
+			{ end: "stopped", attempts: [{ endpoint: A.key, outcome: "abandoned" }] },
+		]);
+		expect([world.givenUp, world.dialed]).toEqual([1, 1]);
+	});
+
+	it("ends unread when it is refused before its turn", async () => {
+		const { world } = await aWorld();
+		world.connection.refuse();
+		expect(world.records).toMatchObject([{ end: "overload", attemptCount: 0 }]);
+		expect(world.dialed).toBe(0);
+	});
+});
+
+describe("TcpConnection that is half-closed", () => {
+	async function aRelay() {
+		const { world, client } = await aWorld();
+		const endpoint = await aSocketPair();
+		world.connection.start();
+		world.answer({ outcome: "connected", socket: endpoint.near });
+		return { world, client, endpoint: endpoint.far };
+	}
+
+	it("ends when nothing has moved for the limit, and not while something does", async () => {
+		const { world, client, endpoint } = await aRelay();
+		client.end();
+		endpoint.resume();
+		await until(() => world.connection.describe().state === "half-closed", "the client's FIN");
+		world.connection.sweep();
+		for (let sent = 1; sent <= 3; sent += 1) {
+			world.nowMs += 999;
+			endpoint.write("x");
+			await until(() => world.connection.describe().bytesOut === sent, "the byte");
+			world.connection.sweep();
+		}
+		world.nowMs += 999;
+		world.connection.sweep();
+		expect(world.records).toEqual([]);
+		world.nowMs += 1;
+		world.connection.sweep();
+		expect(world.records).toMatchObject([
+			{ end: "half-close-timeout", bytesOut: 3, endpoint: A.key, podName: "pod-a" },
+		]);
+	});
+
+	it("counts from when it became so, not from when it was last busy", async () => {
+		const { world, client, endpoint } = await aRelay();
+		world.connection.sweep();
+		world.nowMs += 1_000_000;
+		world.connection.sweep();
+		client.end();
+		endpoint.resume();
+		await until(() => world.connection.describe().state === "half-closed", "the client's FIN");
+		world.connection.sweep();
+		expect(world.records).toEqual([]);
+		expect(world.connection.describe()).toMatchObject({ endpoint: A.key, protocol: "tcp" });
+		world.connection.end("stopped");
+		expect(world.records).toHaveLength(1);
+	});
+});
