@@ -19,6 +19,8 @@ export interface FakeApiOptions extends Served {
 	readonly port?: number;
 	/** PEM; without it plain HTTP. */
 	readonly tls?: { readonly key: string; readonly cert: string };
+	/** With tls: PEM of a CA that must have signed each client's certificate. */
+	readonly clientCa?: string;
 	/** With tls: also offers HTTP/2, which clients prefer. */
 	readonly http2?: boolean;
 	readonly bookmarkMs?: number;
@@ -147,7 +149,9 @@ export class FakeApi {
 	}
 
 	#makeServer(): Server {
-		const { tls, http2 } = this.options;
+		const { http2, clientCa, tls: own } = this.options;
+		const clients = clientCa === undefined ? {} : { ca: clientCa, requestCert: true };
+		const tls = own === undefined ? undefined : { ...own, ...clients };
 		const handle = (request: IncomingMessage, response: ServerResponse) =>
 			this.#handle(request, response);
 		if (tls === undefined) return createHttpServer(handle);

@@ -29,9 +29,14 @@ function streamOf(message: IncomingMessage | ServerResponse): Stream | undefined
 /** Ends a response in the middle: the whole connection for HTTP/1.1, the stream for HTTP/2. */
 export function breakOff(response: ServerResponse, reset: boolean): void {
 	const stream = streamOf(response);
-	if (stream !== undefined) stream.destroy();
-	else if (reset) response.socket?.resetAndDestroy();
-	else response.socket?.destroy();
+	if (stream !== undefined) {
+		stream.destroy();
+		return;
+	}
+	const socket = response.socket;
+	if (socket === null) return;
+	if (reset) innerSocketOf(socket).resetAndDestroy();
+	else socket.destroy();
 }
 
 export function sendJson(response: ServerResponse, status: number, body: unknown): void {
