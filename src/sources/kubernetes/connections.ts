@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { buildConnector, Dispatcher } from "undici";
 import type { Access, TlsOptions } from "./credentials.ts";
+import { isRecord } from "./records.ts";
 
 /** A dispatcher and what is known of its connections. */
 export interface Connection {
@@ -116,8 +117,9 @@ async function connect(access: Access, connectMs: number): Promise<Connection> {
 		...common,
 		connect: (options, callback) => {
 			base(options, (...result) => {
-				const [, socket] = result;
-				if (socket !== null && "alpnProtocol" in socket) pinged = socket.alpnProtocol === "h2";
+				// Beside an error there is no socket at all, whatever the type says.
+				const socket: unknown = result[1];
+				if (isRecord(socket)) pinged = socket["alpnProtocol"] === "h2";
 				callback(...result);
 			});
 		},

@@ -104,17 +104,13 @@ export class Credentials {
 
 	async #load(): Promise<Access> {
 		const loaded = await this.#refresh();
-		const { config, from, generation, proxyUrl } = loaded;
-		const server = parseServer(loaded.server, from);
-		const common = { ...server, proxyUrl, from, generation };
-		if (config === undefined) return { ...common, headers: {}, tls: {} };
-		const given: NodeRequestOptions = {};
 		try {
-			await config.applyToHTTPSOptions(given);
+			return await toAccess(loaded);
 		} catch (error) {
-			throw credentialsError(from, error);
+			// The next try starts from the files again: someone may have put them right.
+			this.invalidate(loaded.generation);
+			throw error;
 		}
-		return { ...common, headers: headersOf(given), tls: tlsOf(given) };
 	}
 
 	async #refresh(): Promise<Loaded> {
@@ -166,6 +162,20 @@ export class Credentials {
 		loadServiceAccount(config, inCluster, this.#options.serviceAccountFolder ?? SERVICE_ACCOUNT);
 		return { config, server: inCluster, from: "in-cluster service account", ...none };
 	}
+}
+
+async function toAccess(loaded: Loaded): Promise<Access> {
+	const { config, from, generation, proxyUrl } = loaded;
+	const server = parseServer(loaded.server, from);
+	const common = { ...server, proxyUrl, from, generation };
+	if (config === undefined) return { ...common, headers: {}, tls: {} };
+	const given: NodeRequestOptions = {};
+	try {
+		await config.applyToHTTPSOptions(given);
+	} catch (error) {
+		throw credentialsError(from, error);
+	}
+	return { ...common, headers: headersOf(given), tls: tlsOf(given) };
 }
 
 type NodeRequestOptions = Parameters<KubeConfig["applyToHTTPSOptions"]>[0];

@@ -1,4 +1,8 @@
 import type { Admission } from "../../services/admission.ts";
+import { admitEndpointSlice } from "../../services/admit-endpoint-slice.ts";
+import { admitEndpoints } from "../../services/admit-endpoints.ts";
+import { admitNode } from "../../services/admit-node.ts";
+import { admitService } from "../../services/admit-service.ts";
 import {
 	type EndpointSlice,
 	type NodeInfo,
@@ -38,6 +42,13 @@ export interface AdmitTable {
 	readonly node: (raw: unknown) => Admission<NodeInfo>;
 }
 
+const ADMIT: AdmitTable = {
+	service: admitService,
+	endpointSlice: admitEndpointSlice,
+	endpoints: admitEndpoints,
+	node: admitNode,
+};
+
 export interface KubernetesSourceOptions {
 	readonly cluster: ClusterOptions;
 	readonly nodeName: string;
@@ -45,7 +56,7 @@ export interface KubernetesSourceOptions {
 	readonly serviceProxyName: string | undefined;
 	readonly log: Log;
 	readonly env: Readonly<Record<string, string | undefined>>;
-	readonly admit: AdmitTable;
+	readonly admit?: AdmitTable;
 	readonly clock?: Clock;
 	/** Uniform in [0, 1). */
 	readonly random?: () => number;
@@ -77,7 +88,7 @@ class KubernetesSource implements Source {
 	#failing = false;
 
 	constructor(options: KubernetesSourceOptions) {
-		const { admit, cluster, env, log, clock = systemClock } = options;
+		const { admit = ADMIT, cluster, env, log, clock = systemClock } = options;
 		this.#options = options;
 		this.name = nameOf(options);
 		this.#problems = new Problems(log);
@@ -146,7 +157,13 @@ class KubernetesSource implements Source {
 	}
 
 	#makeReflectors(signal: AbortSignal): Reflectors {
-		const { admit, clock = systemClock, random = Math.random, nodeName, log } = this.#options;
+		const {
+			admit = ADMIT,
+			clock = systemClock,
+			random = Math.random,
+			nodeName,
+			log,
+		} = this.#options;
 		const limits = { ...DEFAULT_LIMITS, ...this.#options.limits };
 		const transport = this.#client;
 		const onChange = () => this.#onChange(signal);

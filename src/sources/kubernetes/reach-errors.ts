@@ -1,4 +1,4 @@
-import { describeError, errorCode } from "../../shared/errors.ts";
+import { errorCode } from "../../shared/errors.ts";
 import { ApiError, type Asked } from "./api-errors.ts";
 
 /** What the words of a connection error need, beside what was asked for. */
@@ -123,9 +123,4 @@ function codeOf(error: unknown): string {
 	const cause = error instanceof Error ? error.cause : undefined;
 	if ((code === "" || code === "UND_ERR_INFO") && cause !== undefined) return codeOf(cause);
 	return code;
-}
-
-/** For debug lines: the whole chain. */
-export function describeReach(error: ApiError): string {
-	return describeError(error);
 }

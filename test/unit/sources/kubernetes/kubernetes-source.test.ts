@@ -41,6 +41,6 @@ describe("the Kubernetes source", () => {
 		api.put(apiEndpoints("cart", ["10.244.1.10"]));
 		const running = runSource({ kubeconfig: undefined, master: api.url });
 		await until("synced", () => running.source.isSynced());
-		expect(running.addresses("shop/cart")).toEqual(["10.244.1.10"]);
+		expect(running.addresses("shop/cart-1-ipv4")).toEqual(["10.244.1.10"]);
 	});
 });

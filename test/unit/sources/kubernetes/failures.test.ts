@@ -1,0 +1,273 @@
+import { describe, expect, test as it } from "vitest";
+import { apiService, apiSlice } from "../../../kit/fake-api/api-objects.ts";
+import type { Fault } from "../../../kit/fake-api/faults.ts";
+import { type Running, runSource, serveApi, until } from "./source-kit.ts";
+
+async function aWatchedCluster(limits: Parameters<typeof runSource>[1] = {}) {
+	const api = await serveApi();
+	api.put(apiService("cart"));
+	api.put(apiSlice("cart", ["10.244.1.10"]));
+	const running = runSource({ kubeconfig: undefined, master: api.url }, limits);
+	await until("synced", () => running.source.isSynced());
+	await until("watching", () => api.openWatches.length === 3);
+	return { api, running };
+}
+
+function hasMoved(running: Running): () => boolean {
+	return () => running.addresses("shop/cart")[0] === "10.244.1.11";
+}
+
+function said(running: Running, message: string) {
+	return running.log.lines.filter((line) => line.message === message);
+}
+
+describe("a watch that breaks", () => {
+	it.each([
+		["is reset", true],
+		["is closed without its end", false],
+	])("goes on from where it was when the connection %s", async (_how, reset) => {
+		const { api, running } = await aWatchedCluster();
+		api.cutWatches(undefined, reset);
+		api.put(apiSlice("cart", ["10.244.1.11"]));
+		await until("the endpoint moved", hasMoved(running));
+		expect(running.addresses("shop/cart")).toEqual(["10.244.1.11"]);
+		expect(running.services()).toEqual(["shop/cart"]);
+		expect(api.requests.filter(({ query }) => query["sendInitialEvents"])).toHaveLength(3);
+	});
+
+	it("in the middle of a line loses nothing", async () => {
+		const { api, running } = await aWatchedCluster();
+		api.cutInLine(apiService("late"));
+		await until("the object of the cut line", () => running.services().includes("shop/late"));
+		expect(running.services()).toEqual(["shop/cart", "shop/late"]);
+	});
+
+	it("with an ERROR event goes on from where it was", async () => {
+		const { api, running } = await aWatchedCluster();
+		for (const watch of api.openWatches) {
+			watch.line({ type: "ERROR", object: { kind: "Status", code: 500, message: "etcd is away" } });
+			watch.end();
+		}
+		api.put(apiSlice("cart", ["10.244.1.11"]));
+		await until("the endpoint moved", hasMoved(running));
+		expect(running.addresses("shop/cart")).toEqual(["10.244.1.11"]);
+	});
+
+	it("and cannot go on from its version leads to a fresh list, which prunes what went", async () => {
+		const { api, running } = await aWatchedCluster();
+		await api.stop();
+		api.delete("Service", "shop", "cart");
+		api.put(apiService("basket"));
+		api.database.compact();
+		await api.start();
+		await until("pruned", () => !running.services().includes("shop/cart"));
+		expect(running.services()).toEqual(["shop/basket"]);
+	});
+
+	it("at once again and again is noticed, and leads to a fresh list", async () => {
+		const { api, running } = await aWatchedCluster();
+		const stop = api.failNext({
+			fault: "empty",
+			plural: "services",
+			verb: "watch",
+			times: Number.POSITIVE_INFINITY,
+		});
+		api.cutWatches("services");
+		await until("said", () => running.source.status().problem?.includes("at once") === true);
+		const since = api.requests.length;
+		await until("listed anew", () =>
+			api.requests.slice(since).some(({ plural, query }) => {
+				return plural === "services" && query["sendInitialEvents"] !== undefined;
+			}),
+		);
+		stop();
+		await until("well again", () => running.source.status().problem === undefined);
+		expect(running.services()).toEqual(["shop/cart"]);
+	});
+});
+
+describe("a server that fails", () => {
+	it("with the first list is asked again", async () => {
+		const api = await serveApi();
+		api.put(apiService("cart"));
+		api.failNext({ fault: { status: 500, message: "etcd is away" }, times: 8 });
+		const running = runSource({ kubeconfig: undefined, master: api.url });
+		await until("synced", () => running.source.isSynced());
+		expect(running.services()).toEqual(["shop/cart"]);
+	});
+
+	it("keeps its last state in force, ageing, until it is back", async () => {
+		let nowMs = 1_000_000;
+		const clock = { wallMs: () => nowMs, monotonicMs: () => performance.now() };
+		const { api, running } = await aWatchedCluster({ clock });
+		await api.stop();
+		nowMs += 3_600_000;
+		await until("said", () => running.source.status().problem !== undefined);
+		expect(running.services()).toEqual(["shop/cart"]);
+		expect(running.source.status()).toMatchObject({
+			freshAtMs: 1_000_000,
+			problem: `Cannot reach the API server at ${api.url}: connection refused; check that it runs and that the address is right`,
+		});
+		await api.start();
+		await until("well again", () => running.source.status().problem === undefined);
+		expect(running.source.status().freshAtMs).toBe(nowMs);
+	});
+
+	it("says its trouble once when it begins and once when it is over", async () => {
+		const { api, running } = await aWatchedCluster();
+		await api.stop();
+		await until("many tries", () => said(running, "request failed").length > 12);
+		expect(said(running, "cluster source failing")).toHaveLength(1);
+		await api.start();
+		await until("well again", () => said(running, "cluster source recovered").length === 1);
+		expect(said(running, "cluster source failing")).toHaveLength(1);
+	});
+
+	it.each<[string, Fault]>([
+		["is busy (429)", { status: 429, headers: { "retry-after": "0" } }],
+		["resets connections", "reset"],
+		["answers with a page of HTML", { status: 200, body: "<html>login</html>" }],
+		["answers nothing of use", { status: 503, message: "x\ny" }],
+		["answers with a redirect", { status: 302, headers: { location: "http://other/" } }],
+	])("and %s while watches are opened is asked again", async (_how, fault) => {
+		const { api, running } = await aWatchedCluster();
+		api.failNext({ fault, times: 6 });
+		api.cutWatches();
+		api.put(apiSlice("cart", ["10.244.1.11"]));
+		await until("the endpoint moved", hasMoved(running));
+		expect(running.addresses("shop/cart")).toEqual(["10.244.1.11"]);
+		await until("well again", () => running.source.status().problem === undefined);
+	});
+
+	it("and sends a line without end is cut off", async () => {
+		const { api, running } = await aWatchedCluster({ limits: { maxEventBytes: 10_000 } });
+		api.failNext({ fault: "endless-line", plural: "endpointslices" });
+		api.cutWatches();
+		api.put(apiSlice("cart", ["10.244.1.11"]));
+		await until("the endpoint moved", hasMoved(running));
+		expect(running.addresses("shop/cart")).toEqual(["10.244.1.11"]);
+	});
+
+	it("and stops to serve the slices' version is asked what it serves", async () => {
+		const { api, running } = await aWatchedCluster();
+		api.options = { sliceVersions: ["v1beta1"] };
+		api.cutWatches();
+		api.put(apiSlice("cart", ["10.244.1.11"]));
+		await until("the endpoint moved", hasMoved(running));
+		expect(running.addresses("shop/cart")).toEqual(["10.244.1.11"]);
+		expect(api.requests.at(-1)?.path).toContain("v1beta1");
+	});
+});
+
+describe("a server that falls silent", () => {
+	const limits = { watchIdleMs: 150, watchHeadersMs: 150, streamIdleMs: 150 };
+
+	it("is noticed, and gone on with when it speaks again", async () => {
+		const { api, running } = await aWatchedCluster({ limits });
+		api.silence();
+		api.put(apiSlice("cart", ["10.244.1.11"]));
+		await until("said", () => running.source.status().problem !== undefined);
+		expect(running.source.status().problem).toContain("does not answer within 0.15 s");
+		api.speak();
+		await until("the endpoint moved", hasMoved(running));
+		expect(running.addresses("shop/cart")).toEqual(["10.244.1.11"]);
+	});
+
+	it("on its watches only is no trouble: they are opened anew from where they were", async () => {
+		const { api, running } = await aWatchedCluster({ limits });
+		for (const watch of api.openWatches) watch.silence();
+		api.put(apiSlice("cart", ["10.244.1.11"]));
+		await until("the endpoint moved", hasMoved(running));
+		expect(running.addresses("shop/cart")).toEqual(["10.244.1.11"]);
+		expect(running.source.status().problem).toBeUndefined();
+		const anew = api.requests.filter(({ verb, query }) => {
+			return verb === "watch" && query["sendInitialEvents"] === undefined;
+		});
+		// The watch after a silence asks for an early end, whose bookmark moves the version.
+		expect(anew.map(({ query }) => query["timeoutSeconds"])).toContain("40");
+	});
+
+	it("before the first list is asked by pages instead of a stream", async () => {
+		const api = await serveApi();
+		api.put(apiService("cart"));
+		api.failNext({
+			fault: "stall",
+			withParameter: "sendInitialEvents",
+			times: Number.POSITIVE_INFINITY,
+		});
+		const running = runSource({ kubeconfig: undefined, master: api.url }, { limits });
+		await until("synced", () => running.source.isSynced());
+		expect(running.services()).toEqual(["shop/cart"]);
+	});
+});
+
+describe("an object that the API would have refused", () => {
+	const bad = apiService("bad", { spec: { ports: [{ name: "http", port: 70_000 }] } });
+
+	it("is said once, stops nothing, and works once corrected", async () => {
+		const { api, running } = await aWatchedCluster();
+		api.put(bad);
+		api.put(apiService("good"));
+		await until("the good one", () => running.services().includes("shop/good"));
+		api.put(bad);
+		api.cutWatches();
+		api.put(apiService("better"));
+		await until("a better one", () => running.services().includes("shop/better"));
+		expect(said(running, "object left out").map(({ fields }) => fields["object"])).toEqual([
+			"Service shop/bad",
+		]);
+		expect(running.source.status().rejected).toMatchObject([{ object: "Service shop/bad" }]);
+		api.put(apiService("bad"));
+		await until("corrected", () => running.services().includes("shop/bad"));
+		expect(running.source.status().rejected).toEqual([]);
+		expect(said(running, "object is fine again")).toHaveLength(1);
+	});
+
+	it("in the first list is left out of it", async () => {
+		const api = await serveApi({ streamingLists: false });
+		api.put(bad);
+		api.put(apiService("good"));
+		const running = runSource({ kubeconfig: undefined, master: api.url });
+		await until("synced", () => running.source.isSynced());
+		expect(running.services()).toEqual(["shop/good"]);
+	});
+});
+
+describe("a change handler that throws", () => {
+	it("is said once and does not end the source", async () => {
+		const api = await serveApi();
+		const running = runSource(
+			{ kubeconfig: undefined, master: api.url },
+			{
+				onChange: () => {
+					throw new Error("a bug");
+				},
+			},
+		);
+		await until("synced", () => running.source.isSynced());
+		api.put(apiService("cart"));
+		await until("followed", () => running.services().includes("shop/cart"));
+		expect(said(running, "change handler failing")).toHaveLength(1);
+	});
+});
+
+describe("the end", () => {
+	it("leaves no connection open and calls nobody any more", async () => {
+		const { api, running } = await aWatchedCluster();
+		running.abort.abort();
+		await running.source.closed();
+		const changes = running.changes();
+		await until("no watch is open", () => api.openWatches.length === 0);
+		api.put(apiService("late"));
+		expect(running.changes()).toBe(changes);
+	});
+
+	it("comes at once also while the server is away", async () => {
+		const { api, running } = await aWatchedCluster();
+		await api.stop();
+		await until("trying", () => running.source.status().problem !== undefined);
+		running.abort.abort();
+		await running.source.closed();
+		expect(running.source.isSynced()).toBe(true);
+	});
+});
