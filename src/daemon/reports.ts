@@ -1,0 +1,124 @@
+import type { Config } from "../config/config.ts";
+import type { HealthFacts } from "../observe/health.ts";
+import type { MetricsFacts } from "../observe/metrics.ts";
+import type { EngineStats, LiveConnection } from "../proxies/engine.ts";
+import type { RulesFacts } from "../rules/rule-keeper.ts";
+import { IP_FAMILIES } from "../services/address.ts";
+import type { ServicePortReport, StatusReport } from "../services/status.ts";
+import type { SourceStatus } from "../sources/source.ts";
+import type { SyncState } from "./sync.ts";
+
+/** Everything that reports are made of, at one moment. */
+export interface DaemonFacts {
+	readonly config: Config;
+	readonly version: string;
+	readonly pid: number;
+	readonly startedAtMs: number;
+	readonly isReady: boolean;
+	readonly isStopping: boolean;
+	readonly sources: readonly SourceStatus[];
+	readonly sync: SyncState;
+	/** Undefined while it is not known what this host has. */
+	readonly rules: RulesFacts | undefined;
+	readonly engine: EngineStats | undefined;
+	readonly connections: readonly LiveConnection[];
+	readonly logConnections: Config["logConnections"];
+	readonly logLinesDropped: number;
+	readonly connectionLogLeftOut: number;
+	/** The endpoints that failed lately, by the ServicePort's key. */
+	readonly wallMs: number;
+	readonly monotonicMs: number;
+}
+
+/** For `kube-userproxy status`. */
+export function statusReport(facts: DaemonFacts): StatusReport {
+	const { sync, rules } = facts;
+	return {
+		version: facts.version,
+		pid: facts.pid,
+		nodeName: facts.config.nodeName,
+		startedAtMs: facts.startedAtMs,
+		ready: facts.isReady && !facts.isStopping,
+		sources: facts.sources,
+		rules: {
+			backend: rules === undefined ? undefined : describeRules(rules),
+			lastVerifiedAtMs: sync.rulesDoneAt?.wallMs,
+			problem: sync.rulesProblem,
+		},
+		lastSyncAtMs: sync.modelDoneAtMs,
+		logConnections: facts.logConnections,
+		servicePorts: servicePortReports(facts),
+	};
+}
+
+function describeRules({ variant, version }: RulesFacts): string {
+	if (variant === "none") return "none";
+	return `iptables ${version ?? ""} (${variant === "nft" ? "nf_tables" : "legacy"})`;
+}
+
+function servicePortReports({ sync, connections }: DaemonFacts): readonly ServicePortReport[] {
+	const live = Map.groupBy(connections, ({ protocol, service }) => `${protocol} ${service}`);
+	const proxyPorts = new Map(sync.bindings.map(({ key, proxyPort }) => [key, proxyPort]));
+	return sync.servicePorts.map((servicePort) => ({
+		name: servicePort.name,
+		key: servicePort.key,
+		protocol: servicePort.protocol,
+		family: servicePort.family,
+		virtualAddresses: servicePort.virtualAddresses.map(({ address }) => address),
+		port: servicePort.port,
+		proxyPort: proxyPorts.get(servicePort.key),
+		endpoints: servicePort.endpoints.map(({ key }) => ({ endpoint: key, state: "ok" })),
+		connections: live.get(`${servicePort.protocol} ${servicePort.name}`)?.length ?? 0,
+		problem: sync.listenProblems.get(servicePort.key),
+	}));
+}
+
+/** For /healthz, /livez, /readyz and the watchdog. */
+export function healthFacts(facts: DaemonFacts): HealthFacts {
+	const { sync, rules, monotonicMs } = facts;
+	const ago = (sinceMs: number | undefined): number | undefined =>
+		sinceMs === undefined ? undefined : monotonicMs - sinceMs;
+	const missing = new Set(rules?.unavailable.map(({ family }) => family));
+	return {
+		syncPeriodMs: facts.config.rulesSyncPeriodMs,
+		families: IP_FAMILIES.filter((family) => !missing.has(family)).map((family) => ({
+			family,
+			pendingMs: ago(sync.unappliedSinceMs),
+			syncedAgoMs: ago(sync.rulesDoneAt?.monotonicMs),
+		})),
+		runners: sync.runners.map(({ name, queuedSinceMs, runningSinceMs }) => ({
+			name,
+			queuedMs: ago(queuedSinceMs),
+			runningMs: ago(runningSinceMs),
+		})),
+		firstSyncDone: facts.isReady,
+		stopping: facts.isStopping,
+		sources: facts.sources.map(({ name, synced, freshAtMs, problem }) => ({
+			name,
+			synced,
+			ageMs: freshAtMs === undefined ? undefined : Math.max(0, facts.wallMs - freshAtMs),
+			failing: problem !== undefined,
+		})),
+	};
+}
+
+/** For /metrics. */
+export function metricsFacts(facts: DaemonFacts): MetricsFacts {
+	const { sync, rules, engine, wallMs } = facts;
+	return {
+		ready: facts.isReady && !facts.isStopping,
+		sources: facts.sources.map(({ name, synced, freshAtMs, problem, rejected }) => ({
+			name,
+			synced,
+			ageSeconds: freshAtMs === undefined ? undefined : Math.max(0, wallMs - freshAtMs) / 1_000,
+			failing: problem !== undefined,
+			rejectedObjects: rejected.length,
+		})),
+		engine,
+		servicePorts: sync.servicePorts.length,
+		listenProblems: sync.listenProblems.size,
+		conntrackDeletions: rules?.deletedFlowGroups ?? 0,
+		logLinesDropped: facts.logLinesDropped,
+		connectionLogLeftOut: facts.connectionLogLeftOut,
+	};
+}

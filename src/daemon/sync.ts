@@ -1,0 +1,228 @@
+import type { RelayEngine } from "../proxies/engine.ts";
+import type { Snapshot } from "../services/objects.ts";
+import type { ServicePortPlan } from "../services/plan-service-ports.ts";
+import type { Binding, ServicePort, ServicePortKey } from "../services/service-port.ts";
+import { Backoff } from "../shared/backoff.ts";
+import { BoundedRunner } from "../shared/bounded-runner.ts";
+import type { Clock } from "../shared/clock.ts";
+import { describeError, UserProxyError } from "../shared/errors.ts";
+import type { Log } from "../shared/log.ts";
+import { RecurringFailure } from "../shared/recurring.ts";
+
+/** What the sync needs of the rules; see rules-driver.ts. */
+export interface RulesPart {
+	/**
+	 * Brings the rules up to the bindings, after a look whether somebody changed them if `verify`.
+	 *
+	 * Rejects when that was not possible for some family; the old rules are in force there.
+	 */
+	bringUp(bindings: readonly Binding[], verify: boolean, signal: AbortSignal): Promise<void>;
+	/** The ServicePorts that rules in force may lead to. */
+	inForce(): ReadonlySet<ServicePortKey>;
+}
+
+export interface SyncOptions {
+	/** Undefined until every source has delivered its first complete state. */
+	snapshot(): Snapshot | undefined;
+	plan(snapshot: Snapshot): ServicePortPlan;
+	/** Called with each new plan before it is acted on: warnings, metrics. */
+	onPlan(plan: ServicePortPlan): void;
+	/** Called after each pass of the rules that went well. */
+	onInForce(): void;
+	readonly engine: RelayEngine;
+	readonly rules: RulesPart;
+	readonly rulesMinIntervalMs: number;
+	/** The model is looked at again at the latest after this, in milliseconds. */
+	readonly modelPeriodMs: number;
+	readonly log: Log;
+	readonly clock: Clock;
+}
+
+export interface SyncState {
+	/** Since when a wanted change waits to be in force, failed tries included; monotonic ms. */
+	readonly unappliedSinceMs: number | undefined;
+	readonly runners: readonly RunnerState[];
+	/** When the listeners last took over the newest state, in milliseconds since the epoch. */
+	readonly modelDoneAtMs: number | undefined;
+	/** When the rules were last found or made to be as wanted, by either clock. */
+	readonly rulesDoneAt: { readonly wallMs: number; readonly monotonicMs: number } | undefined;
+	readonly rulesProblem: string | undefined;
+	readonly servicePorts: readonly ServicePort[];
+	readonly bindings: readonly Binding[];
+	/** ServicePorts without a listener, and why. */
+	readonly listenProblems: ReadonlyMap<ServicePortKey, string>;
+}
+
+/** Of a sync that has not been made yet. */
+export const NO_SYNC: SyncState = {
+	unappliedSinceMs: undefined,
+	runners: [],
+	modelDoneAtMs: undefined,
+	rulesDoneAt: undefined,
+	rulesProblem: undefined,
+	servicePorts: [],
+	bindings: [],
+	listenProblems: new Map(),
+};
+
+export interface RunnerState {
+	readonly name: "model" | "rules";
+	/** Monotonic ms, both. */
+	readonly queuedSinceMs: number | undefined;
+	readonly runningSinceMs: number | undefined;
+}
+
+/** Some listeners could not be opened: the others serve, these are tried again. */
+class ListenersMissingError extends UserProxyError {
+	readonly code = "LISTENERS_MISSING";
+	readonly retriable = true;
+}
+
+/** Events that come together, of Services and of EndpointSlices, are served by one pass. */
+const GATHER_MS = 10;
+
+/** The model's passes are this far apart under a steady stream of events. */
+const MODEL_MIN_INTERVAL_MS = 100;
+
+/**
+ * The sync at its two paces, make before break; ARCHITECTURE.md tells why there are two.
+ *
+ * The model pass hands the newest ServicePorts to the engine. The rules pass brings the packet
+ * rules up to the engine's bindings, then lets the engine close what no rule points at any more.
+ */
+export class Sync {
+	readonly #options: SyncOptions;
+	readonly #model: BoundedRunner;
+	readonly #rules: BoundedRunner;
+	readonly #modelFailure: RecurringFailure;
+	readonly #rulesFailure: RecurringFailure;
+	#listenProblems: ReadonlyMap<ServicePortKey, string> = new Map();
+	#servicePorts: readonly ServicePort[] = [];
+	#bindings: readonly Binding[] | undefined;
+	#isVerifyDue: boolean = false;
+	#unappliedSinceMs: number | undefined;
+	#modelDoneAtMs: number | undefined;
+	#rulesDoneAt: SyncState["rulesDoneAt"];
+
+	constructor(options: SyncOptions) {
+		const { log, clock } = options;
+		const now = (): number => clock.monotonicMs();
+		this.#options = options;
+		this.#modelFailure = new RecurringFailure({
+			log,
+			clock,
+			level: "error",
+			failing: "cannot open every proxy listener, trying again",
+			recovered: "every proxy listener is open",
+		});
+		this.#rulesFailure = new RecurringFailure({
+			log,
+			clock,
+			level: "error",
+			failing: "cannot bring the packet rules up to date, trying again",
+			recovered: "the packet rules are up to date",
+		});
+		this.#model = new BoundedRunner({
+			run: () => this.#modelPass(),
+			onFailure: (error) => this.#modelFailure.failed(describeError(error)),
+			minIntervalMs: MODEL_MIN_INTERVAL_MS,
+			burst: 2,
+			gatherMs: GATHER_MS,
+			maxIntervalMs: options.modelPeriodMs,
+			now,
+		});
+		this.#rules = new BoundedRunner({
+			run: (signal) => this.#rulesPass(signal),
+			onFailure: (error) => this.#rulesFailure.failed(describeError(error)),
+			minIntervalMs: options.rulesMinIntervalMs,
+			burst: 2,
+			retry: new Backoff({ initialMs: 500, maxMs: 15_000, factor: 2, jitter: 0.2 }),
+			now,
+		});
+	}
+
+	/** A source or an address of the node changed. */
+	request(): void {
+		this.#model.request();
+	}
+
+	/** The kernel's rules are to be compared with what was applied, soon. */
+	requestVerify(): void {
+		// Before the first model pass the predecessor's rules stay untouched.
+		if (this.#bindings === undefined) return;
+		this.#isVerifyDue = true;
+		this.#rules.request();
+	}
+
+	/** No pass begins after this; resolves when the present ones have settled. */
+	async stop(): Promise<void> {
+		await Promise.all([this.#model.stop(), this.#rules.stop()]);
+	}
+
+	state(): SyncState {
+		return {
+			unappliedSinceMs: this.#unappliedSinceMs,
+			runners: [
+				{
+					name: "model",
+					queuedSinceMs: this.#model.queuedSinceMs(),
+					runningSinceMs: this.#model.runningSinceMs(),
+				},
+				{
+					name: "rules",
+					// A failed pass waits for its retry on purpose: that is "late", not "hung".
+					queuedSinceMs:
+						this.#rulesFailure.problem === undefined ? this.#rules.queuedSinceMs() : undefined,
+					runningSinceMs: this.#rules.runningSinceMs(),
+				},
+			],
+			modelDoneAtMs: this.#modelDoneAtMs,
+			rulesDoneAt: this.#rulesDoneAt,
+			rulesProblem: this.#rulesFailure.problem,
+			servicePorts: this.#servicePorts,
+			bindings: this.#bindings ?? [],
+			listenProblems: this.#listenProblems,
+		};
+	}
+
+	async #modelPass(): Promise<void> {
+		const { engine, clock } = this.#options;
+		const snapshot = this.#options.snapshot();
+		if (snapshot === undefined) return;
+		const plan = this.#options.plan(snapshot);
+		this.#options.onPlan(plan);
+		const { bindings, problems } = await engine.reconcile(plan.servicePorts);
+		this.#servicePorts = plan.servicePorts;
+		this.#bindings = bindings;
+		this.#listenProblems = new Map(problems.map(({ key, error }) => [key, describeError(error)]));
+		this.#modelDoneAtMs = clock.wallMs();
+		this.#unappliedSinceMs ??= clock.monotonicMs();
+		this.#rules.request();
+		const [first] = problems;
+		if (first === undefined) {
+			this.#modelFailure.succeeded();
+			return;
+		}
+		const more = problems.length > 1 ? ` (and ${problems.length - 1} more)` : "";
+		throw new ListenersMissingError(`${first.name}: ${describeError(first.error)}${more}`);
+	}
+
+	async #rulesPass(signal: AbortSignal): Promise<void> {
+		const { rules, engine, clock } = this.#options;
+		const bindings = this.#bindings;
+		if (bindings === undefined) return;
+		const isVerifyDue = this.#isVerifyDue;
+		this.#isVerifyDue = false;
+		try {
+			await rules.bringUp(bindings, isVerifyDue, signal);
+		} finally {
+			// Of the old and the new plan alike after a failure: nothing closes too early.
+			engine.retire(rules.inForce());
+		}
+		// Newer bindings that came meanwhile have asked for a pass of their own.
+		if (this.#bindings === bindings) this.#unappliedSinceMs = undefined;
+		this.#rulesDoneAt = { wallMs: clock.wallMs(), monotonicMs: clock.monotonicMs() };
+		this.#rulesFailure.succeeded();
+		this.#options.onInForce();
+	}
+}

@@ -1,0 +1,211 @@
+import { afterEach, beforeEach, describe, expect, test as it, vi } from "vitest";
+import { type RulesPart, Sync } from "../../../src/daemon/sync.ts";
+import type { ReconcileOutcome, RelayEngine } from "../../../src/proxies/engine.ts";
+import type { Snapshot } from "../../../src/services/objects.ts";
+import { planServicePorts } from "../../../src/services/plan-service-ports.ts";
+import { toPort } from "../../../src/services/port.ts";
+import type { Binding, ServicePort, ServicePortKey } from "../../../src/services/service-port.ts";
+import { silentLog } from "../../../src/shared/log.ts";
+import { rawService, rawSlice } from "../../kit/raw-objects.ts";
+import { snapshotOf } from "../../kit/snapshots.ts";
+
+beforeEach(() => {
+	vi.useFakeTimers();
+});
+afterEach(() => {
+	vi.useRealTimers();
+});
+
+/** An engine and rules that do nothing but write down what they are asked, in order. */
+class Recorder implements RulesPart {
+	readonly calls: string[] = [];
+	listenFailures = new Set<string>();
+	rulesFail = false;
+	#inForce: ReadonlySet<ServicePortKey> = new Set();
+
+	readonly engine: RelayEngine = {
+		name: "stream",
+		reconcile: (wanted) => Promise.resolve(this.#reconcile(wanted)),
+		retire: (referenced) => void this.calls.push(`retire ${[...referenced].join(",")}`),
+		connections: () => [],
+		stats: () => {
+			throw new Error("not asked for here");
+		},
+		drain: () => Promise.resolve(0),
+		close: () => Promise.resolve(),
+	};
+
+	bringUp(bindings: readonly Binding[], verify: boolean): Promise<void> {
+		const names = bindings.map(({ name }) => name).join(",");
+		this.calls.push(`${verify ? "verify and " : ""}apply ${names}`);
+		if (this.rulesFail) return Promise.reject(new Error("xtables lock is held"));
+		this.#inForce = new Set(bindings.map(({ key }) => key));
+		return Promise.resolve();
+	}
+
+	inForce(): ReadonlySet<ServicePortKey> {
+		return this.#inForce;
+	}
+
+	#reconcile(wanted: readonly ServicePort[]): ReconcileOutcome {
+		this.calls.push(`reconcile ${wanted.map(({ name }) => name).join(",")}`);
+		const opened = wanted.filter(({ name }) => !this.listenFailures.has(name));
+		const failed = wanted.filter(({ name }) => this.listenFailures.has(name));
+		return {
+			bindings: opened.map(toBinding),
+			problems: failed.map(({ key, name }) => ({ key, name, error: new Error("address in use") })),
+		};
+	}
+}
+
+function toBinding(servicePort: ServicePort): Binding {
+	const { key, name, protocol, family, port, virtualAddresses, endpoints } = servicePort;
+	return {
+		key,
+		name,
+		protocol,
+		family,
+		port,
+		virtualAddresses,
+		proxyPort: toPort(40_000),
+		listenAddress: undefined,
+		refuses: endpoints.length === 0,
+	};
+}
+
+function aSync(recorder: Recorder, initial?: Snapshot) {
+	let snapshot = initial;
+	let inForceCalls = 0;
+	const sync = new Sync({
+		snapshot: () => snapshot,
+		plan: (current) => planServicePorts(current, { serviceProxyName: undefined }),
+		onPlan: () => {},
+		onInForce: () => {
+			inForceCalls += 1;
+		},
+		engine: recorder.engine,
+		rules: recorder,
+		rulesMinIntervalMs: 1_000,
+		modelPeriodMs: 900_000,
+		log: silentLog,
+		clock: { wallMs: () => Date.now(), monotonicMs: () => Date.now() },
+	});
+	return {
+		sync,
+		set(next: Snapshot | undefined) {
+			snapshot = next;
+			sync.request();
+		},
+		inForceCalls: () => inForceCalls,
+	};
+}
+
+const cart = snapshotOf([rawService()], [rawSlice()]);
+const both = snapshotOf(
+	[rawService(), rawService({ name: "pay", clusterIp: "10.96.0.11" })],
+	[rawSlice()],
+);
+const KEY = "shop/cart:http/tcp/ipv4";
+
+describe("Sync", () => {
+	it("does nothing before every source has delivered, whatever is asked for", async () => {
+		const recorder = new Recorder();
+		const { sync, set, inForceCalls } = aSync(recorder);
+		set(undefined);
+		sync.requestVerify();
+		await vi.advanceTimersByTimeAsync(60_000);
+		expect(recorder.calls).toEqual([]);
+		expect(inForceCalls()).toBe(0);
+		await sync.stop();
+	});
+
+	it("opens listeners, then applies rules, then lets go what no rule points at", async () => {
+		const recorder = new Recorder();
+		const { sync, set, inForceCalls } = aSync(recorder);
+		set(cart);
+		await vi.advanceTimersByTimeAsync(100);
+		expect(recorder.calls).toEqual([
+			"reconcile shop/cart:http",
+			"apply shop/cart:http",
+			`retire ${KEY}`,
+		]);
+		expect(inForceCalls()).toBe(1);
+		expect(sync.state().unappliedSinceMs).toBeUndefined();
+		await sync.stop();
+	});
+
+	it("hands new endpoints to the engine at once, while the rules keep their minimum interval", async () => {
+		const recorder = new Recorder();
+		const { sync, set } = aSync(recorder);
+		set(cart);
+		await vi.advanceTimersByTimeAsync(500);
+		set(both);
+		await vi.advanceTimersByTimeAsync(100);
+		recorder.calls.length = 0;
+		set(cart);
+		await vi.advanceTimersByTimeAsync(150);
+		expect(recorder.calls).toEqual(["reconcile shop/cart:http"]);
+		await vi.advanceTimersByTimeAsync(1_000);
+		expect(recorder.calls.slice(1)).toEqual(["apply shop/cart:http", `retire ${KEY}`]);
+		await sync.stop();
+	});
+
+	it("keeps what old rules point at while new ones are refused, and tries again", async () => {
+		const recorder = new Recorder();
+		const { sync, set, inForceCalls } = aSync(recorder);
+		set(cart);
+		await vi.advanceTimersByTimeAsync(2_000);
+		recorder.rulesFail = true;
+		recorder.calls.length = 0;
+		const changedAtMs = Date.now();
+		set(snapshotOf([]));
+		await vi.advanceTimersByTimeAsync(2_000);
+		expect(recorder.calls.slice(0, 3)).toEqual(["reconcile ", "apply ", `retire ${KEY}`]);
+		expect(sync.state().rulesProblem).toContain("xtables lock");
+		expect((sync.state().unappliedSinceMs ?? 0) - changedAtMs).toBeLessThan(100);
+		recorder.rulesFail = false;
+		recorder.calls.length = 0;
+		await vi.advanceTimersByTimeAsync(20_000);
+		expect(recorder.calls).toEqual(["apply ", "retire "]);
+		expect(sync.state().rulesProblem).toBeUndefined();
+		expect(sync.state().unappliedSinceMs).toBeUndefined();
+		expect(inForceCalls()).toBe(2);
+		await sync.stop();
+	});
+
+	it("serves the others while a listener cannot be opened, and tries that one again", async () => {
+		const recorder = new Recorder();
+		recorder.listenFailures.add("shop/pay:http");
+		const { sync, set } = aSync(recorder);
+		set(both);
+		await vi.advanceTimersByTimeAsync(200);
+		expect(recorder.calls).toContain("apply shop/cart:http");
+		expect([...sync.state().listenProblems.values()]).toEqual(["address in use"]);
+		recorder.listenFailures.clear();
+		await vi.advanceTimersByTimeAsync(5_000);
+		expect(recorder.calls).toContain("apply shop/cart:http,shop/pay:http");
+		expect(sync.state().listenProblems.size).toBe(0);
+		await sync.stop();
+	});
+
+	it("verifies when asked to, once the first state is there", async () => {
+		const recorder = new Recorder();
+		const { sync, set } = aSync(recorder);
+		set(cart);
+		await vi.advanceTimersByTimeAsync(2_000);
+		recorder.calls.length = 0;
+		sync.requestVerify();
+		await vi.advanceTimersByTimeAsync(10);
+		expect(recorder.calls[0]).toBe("verify and apply shop/cart:http");
+		await sync.stop();
+	});
+
+	it("begins no pass after stop()", async () => {
+		const recorder = new Recorder();
+		const { sync, set } = aSync(recorder);
+		await sync.stop();
+		set(cart);
+		await vi.advanceTimersByTimeAsync(60_000);
+		expect(recorder.calls).toEqual([]);
+	});
+});
