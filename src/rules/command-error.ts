@@ -76,7 +76,7 @@ const CLASSES: readonly (readonly [RegExp, CommandErrorCode])[] = [
 		"COMMAND_NOT_PERMITTED",
 	],
 	[
-		/Table does not exist|can't initialize ip6?tables table|Failed to initialize nft|Could not fetch rule set generation id|Address family not supported|Protocol not supported|Operation not supported/,
+		/Table does not exist|initialize (?:ip6?tables )?table|Failed to initialize nft|Could not fetch rule set generation id|Address family not supported|Protocol not supported|Operation not supported/,
 		"COMMAND_NO_KERNEL_SUPPORT",
 	],
 ];

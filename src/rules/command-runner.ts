@@ -41,12 +41,17 @@ const KILL_GRACE_MS = 1_000;
 /** Where iptables and conntrack are; a unit or a login without root's PATH does not have them. */
 const SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/** @param env the process's environment. */
+/**
+ * @param env the process's environment.
+ * @param passedOn names of the variables that programs are to see beside PATH; no others are shown.
+ */
 export function createCommandRunner(
 	env: Readonly<Record<string, string | undefined>>,
+	passedOn: readonly string[] = [],
 ): CommandRunner {
 	const { PATH: path } = env;
 	const childEnv = {
+		...Object.fromEntries(passedOn.map((name) => [name, env[name] ?? ""])),
 		PATH: path === undefined || path === "" ? SYSTEM_PATH : `${path}:${SYSTEM_PATH}`,
 		// Error texts are read: they must not be translated.
 		LC_ALL: "C",

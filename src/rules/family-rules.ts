@@ -56,7 +56,7 @@ export class FamilyRules {
 	readonly #runner: CommandRunner;
 	readonly #cleaner: UdpFlowCleaner;
 	#applied: { readonly plan: FamilyPlan; readonly baseline: Baseline } | undefined;
-	/** The plan that was asked for last; undefined before that and after {@link remove}. */
+	/** The plan that was asked for last; undefined where there is nothing to keep. */
 	#wanted: FamilyPlan | undefined;
 	#inForce: ReadonlySet<ServicePortKey> = new Set();
 
@@ -87,7 +87,10 @@ export class FamilyRules {
 		this.#wanted = plan;
 		if (this.#applied?.plan.text === plan.text) return false;
 		const saved = await this.#read(signal);
-		if (plan.bindings.length === 0 && holdsNothingOfOurs(saved)) return false;
+		if (plan.bindings.length === 0 && holdsNothingOfOurs(saved)) {
+			this.#forget([]);
+			return false;
+		}
 		await this.#makeSo(plan, saved, signal);
 		return true;
 	}
@@ -124,18 +127,22 @@ export class FamilyRules {
 	async remove(signal: AbortSignal): Promise<void> {
 		const saved = await this.#read(signal);
 		await restoreRules(this.#runner, this.#tools, removalText(saved), signal);
-		const past = this.#applied?.plan.bindings.filter(isUdp).flatMap(targetsOf) ?? [];
-		const found = previousBindings(saved, this.#tools.family).filter(isUdp);
-		this.#cleaner.expect([], [...past, ...found]);
-		this.#applied = undefined;
-		this.#wanted = undefined;
-		this.#inForce = new Set();
+		this.#forget(previousBindings(saved, this.#tools.family).filter(isUdp));
 		const held = heldChains(await this.#read(signal));
 		if (held.length > 0) throw new ChainsHeldError(held);
 	}
 
 	async previous(signal: AbortSignal): Promise<readonly PreviousBinding[]> {
 		return previousBindings(await this.#read(signal), this.#tools.family);
+	}
+
+	/** Nothing of ours is in the kernel any more, and nothing is wanted there. */
+	#forget(found: readonly UdpTarget[]): void {
+		const past = this.#applied?.plan.bindings.filter(isUdp).flatMap(targetsOf) ?? [];
+		this.#cleaner.expect([], [...past, ...found]);
+		this.#applied = undefined;
+		this.#wanted = undefined;
+		this.#inForce = new Set();
 	}
 
 	async #makeSo(plan: FamilyPlan, saved: SavedRules, signal: AbortSignal): Promise<void> {
@@ -159,18 +166,17 @@ export class FamilyRules {
 			failure = toError(error);
 		}
 		const now = await this.#readAfter(failure, signal);
-		const missing = missingFrom(plan, now);
-		if (missing.length === 0) {
-			this.#succeed(plan, before, now);
-			return;
+		if (failure !== undefined) {
+			await this.#putBack(before, now, signal);
+			this.#inForce = inForceBefore;
+			throw failure;
 		}
-		if (failure === undefined) {
+		const missing = missingFrom(plan, now);
+		if (missing.length > 0) {
 			this.#applied = undefined;
 			throw new RulesNotInForceError(missing);
 		}
-		await this.#putBack(before, now, signal);
-		this.#inForce = inForceBefore;
-		throw failure;
+		this.#succeed(plan, before, now);
 	}
 
 	/** After a failed restore that failure is what the caller has to hear of, not that of the look. */

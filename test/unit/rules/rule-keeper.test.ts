@@ -1,0 +1,415 @@
+import { beforeEach, expect, it } from "vitest";
+import { CommandError } from "../../../src/rules/command-error.ts";
+import { findTools } from "../../../src/rules/find-tools.ts";
+import { createRuleKeeper, type RuleKeeper } from "../../../src/rules/rule-keeper.ts";
+import { chooseVariant } from "../../../src/rules/variant.ts";
+import type { Binding } from "../../../src/services/service-port.ts";
+import { aBinding } from "../../kit/bindings.ts";
+import { FakeXtables } from "../../kit/fake-xtables.ts";
+import { faultyRunner, seededRandom } from "../../kit/faulty-runner.ts";
+
+const { signal } = new AbortController();
+const web = aBinding();
+const shop = aBinding({ service: "till", addresses: ["10.96.0.11"], proxyPort: 30_011 });
+const web6 = aBinding({ addresses: ["fd96::10"], proxyPort: 30_006 });
+const dns = aBinding({
+	service: "dns",
+	protocol: "udp",
+	addresses: ["10.96.0.53"],
+	port: 53,
+	proxyPort: 30_053,
+	listenAddress: "10.1.0.1",
+});
+
+let host: FakeXtables;
+let keeper: RuleKeeper;
+
+beforeEach(async () => {
+	host = new FakeXtables();
+	keeper = await keeperOn(host);
+	host.ran.length = 0;
+});
+
+async function keeperOn(runner: FakeXtables): Promise<RuleKeeper> {
+	const readTextFile = () => Promise.resolve("");
+	return createRuleKeeper(chooseVariant(await findTools({ runner, signal, readTextFile })), runner);
+}
+
+async function states(outcome: ReturnType<RuleKeeper["apply"]>): Promise<readonly string[]> {
+	return (await outcome).families.map(({ result }) => result.state);
+}
+
+function captured(): string[] {
+	return host.ipv4.chains("nat").get("KUBE-PORTALS-CONTAINER") ?? [];
+}
+
+it("apply() sets each family with one restore, and runs nothing when nothing changed", async () => {
+	expect(await states(keeper.apply([web, web6], signal))).toEqual(["applied", "applied"]);
+	expect(host.ran.filter((command) => command.includes("-restore"))).toEqual([
+		"iptables-nft-restore --noflush --wait 5",
+		"ip6tables-nft-restore --noflush --wait 5",
+	]);
+	host.ran.length = 0;
+
+	expect(await states(keeper.apply([web6, web], signal))).toEqual(["intact", "intact"]);
+	expect(host.ran).toEqual([]);
+});
+
+it("apply() leaves a family without bindings and without rules alone", async () => {
+	await keeper.apply([web], signal);
+
+	expect(host.ipv6.save()).toBe("");
+	expect(await states(keeper.apply([], signal))).toEqual(["applied", "intact"]);
+	expect(captured()).toEqual([]);
+});
+
+it("apply() of one family goes on when the other fails", async () => {
+	host.failBefore = (command) =>
+		command.startsWith("iptables-nft-restore")
+			? new CommandError("COMMAND_LOCK_HELD", { file: "iptables-nft-restore" })
+			: undefined;
+
+	expect(await states(keeper.apply([web, web6], signal))).toEqual(["failed", "applied"]);
+	expect([...keeper.inForce()]).toEqual([web6.key]);
+	expect(host.ipv4.save()).not.toContain("KUBE");
+
+	host.failBefore = () => undefined;
+	expect(await states(keeper.apply([web, web6], signal))).toEqual(["applied", "intact"]);
+});
+
+it("apply() that fails keeps the old rules in force, and says so", async () => {
+	await keeper.apply([web], signal);
+	const before = host.ipv4.save();
+	host.failBefore = (command) =>
+		command.includes("-restore")
+			? new CommandError("COMMAND_LOCK_HELD", { file: "iptables-nft-restore" })
+			: undefined;
+
+	const { families } = await keeper.apply([shop], signal);
+
+	expect(families[0]?.result).toMatchObject({
+		state: "failed",
+		error: { code: "COMMAND_LOCK_HELD" },
+	});
+	expect(host.ipv4.save()).toBe(before);
+	expect([...keeper.inForce()]).toEqual([web.key]);
+	expect(await states(keeper.verify(signal))).toEqual(["intact", "intact"]);
+});
+
+it("a refused second table puts the first one back, and names the line", async () => {
+	await keeper.apply([web], signal);
+	const before = host.ipv4.save();
+	const restore = host.ipv4.restore.bind(host.ipv4);
+	host.ipv4.restore = (text) => restore(text.replace("-A KUBE-PORTALS-HOST", "-A NO-SUCH-CHAIN"));
+
+	const { families } = await keeper.apply([shop], signal);
+
+	expect(host.ipv4.save()).toBe(before);
+	expect(families[0]?.result).toMatchObject({
+		state: "failed",
+		error: {
+			code: "RULES_REFUSED",
+			line: expect.stringContaining("-A KUBE-PORTALS-HOST -d 10.96.0.11"),
+		},
+	});
+	expect([...keeper.inForce()]).toEqual([web.key]);
+});
+
+it("a first apply with a refused second table leaves nothing", async () => {
+	const restore = host.ipv4.restore.bind(host.ipv4);
+	host.ipv4.restore = (text) => restore(text.replace("-A KUBE-PORTALS-HOST", "-A NO-SUCH-CHAIN"));
+
+	expect(await states(keeper.apply([web], signal))).toEqual(["failed", "intact"]);
+
+	expect(host.ipv4.save()).not.toContain("KUBE");
+});
+
+it("where putting back fails too, both plans count as in force and the next call starts afresh", async () => {
+	await keeper.apply([web], signal);
+	const restore = host.ipv4.restore.bind(host.ipv4);
+	host.ipv4.restore = (text) =>
+		restore(
+			text.includes("*nat")
+				? text.replace("*nat\n", "*nat\n-A NO-SUCH-CHAIN x\n")
+				: "*filter\n-A NO-SUCH-CHAIN x\n",
+		);
+
+	const { families } = await keeper.apply([shop], signal);
+	expect(families[0]?.result).toMatchObject({ error: { code: "RULES_HALF_APPLIED" } });
+	expect(keeper.inForce()).toEqual(new Set([web.key, shop.key]));
+
+	host.ipv4.restore = restore;
+	expect(await states(keeper.verify(signal))).toEqual(["intact", "intact"]);
+	expect(captured()).toHaveLength(1);
+	expect(captured()[0]).toContain("30011");
+	expect([...keeper.inForce()]).toEqual([shop.key]);
+});
+
+it("a restore that was killed after it had done its work is put back, and done again", async () => {
+	await keeper.apply([web], signal);
+	const before = host.ipv4.save();
+	const restore = host.ipv4.restore.bind(host.ipv4);
+	host.ipv4.restore = (text) => {
+		restore(text);
+		host.ipv4.restore = restore;
+		throw new CommandError("COMMAND_TIMED_OUT", { file: "iptables-nft-restore" });
+	};
+
+	expect(await states(keeper.apply([shop], signal))).toEqual(["failed", "intact"]);
+	expect(host.ipv4.save()).toBe(before);
+	expect([...keeper.inForce()]).toEqual([web.key]);
+	expect(await states(keeper.apply([shop], signal))).toEqual(["applied", "intact"]);
+});
+
+it("a jump that goes between look and restore does not make the apply fail", async () => {
+	await keeper.apply([web], signal);
+	const output = host.ipv4.chains("nat").get("OUTPUT") ?? [];
+	const [jump = ""] = output;
+	output.push(jump);
+	host.meddle = (command) => {
+		if (!command.includes("-restore")) return;
+		host.ipv4.chains("nat").get("OUTPUT")?.pop();
+		host.meddle = () => {};
+	};
+
+	expect(await states(keeper.verify(signal))).toEqual(["repaired", "intact"]);
+	expect(host.ipv4.chains("nat").get("OUTPUT")).toHaveLength(2);
+});
+
+it("rules that somebody wrote into our chains right after the apply are not taken for intact", async () => {
+	host.meddle = (command) => {
+		if (command === "iptables-nft-save" && captured().length > 0) captured().push("-j RETURN");
+	};
+
+	const { families } = await keeper.apply([web], signal);
+	expect(families[0]?.result).toMatchObject({ error: { code: "RULES_NOT_IN_FORCE" } });
+
+	host.meddle = () => {};
+	expect(await states(keeper.apply([web], signal))).toEqual(["applied", "intact"]);
+	expect(captured()).toHaveLength(1);
+});
+
+it.each<[string, () => void, string]>([
+	["a flush", () => host.ipv4.flush(), "the chain is gone"],
+	["an emptied chain", () => void captured().splice(0), "0 rules, not the 1"],
+	[
+		"a deleted rule",
+		() => void host.ipv4.chains("filter").get("KUBE-NODEPORT-NON-LOCAL")?.pop(),
+		"3 rules, not the 4",
+	],
+	["a changed rule", () => captured().splice(0, 1, "-j RETURN"), "1 rules"],
+	[
+		"a rule in front of our jump",
+		() => host.ipv4.chains("nat").get("PREROUTING")?.unshift("-j ACCEPT"),
+		"not in their place",
+	],
+	[
+		"a lost jump",
+		() => void host.ipv4.chains("nat").get("OUTPUT")?.shift(),
+		"jump to KUBE-PORTALS-HOST is missing",
+	],
+	[
+		"a doubled jump",
+		() =>
+			host.ipv4
+				.chains("filter")
+				.get("INPUT")
+				?.push(host.ipv4.chains("filter").get("INPUT")?.[0] ?? ""),
+		"doubled",
+	],
+])("verify() puts %s right, once", async (_, damage, drift) => {
+	await keeper.apply([web], signal);
+	const before = host.ipv4.save();
+	damage();
+
+	const { families } = await keeper.verify(signal);
+
+	expect(families[0]?.result).toMatchObject({ state: "repaired" });
+	expect(JSON.stringify(families[0]?.result)).toContain(drift);
+	expect(host.ipv4.save().replace("-A PREROUTING -j ACCEPT\n", "")).toBe(before);
+	expect(await states(keeper.verify(signal))).toEqual(["intact", "intact"]);
+	expect(keeper.facts().repairs).toBe(1);
+});
+
+it("verify() does not touch rules that are intact", async () => {
+	await keeper.apply([web], signal);
+	host.ran.length = 0;
+
+	await keeper.verify(signal);
+
+	expect(host.ran).toEqual(["iptables-nft-save"]);
+});
+
+it("previous() tells what a predecessor left, and the first apply takes its place in one restore", async () => {
+	await keeper.apply([web, web6], signal);
+	const successor = await keeperOn(host);
+	host.ran.length = 0;
+
+	expect(await successor.previous(signal)).toMatchObject([
+		{ key: web.key, proxyPort: 30_001 },
+		{ key: web6.key, proxyPort: 30_006 },
+	]);
+	await successor.apply([{ ...web, proxyPort: shop.proxyPort }, web6], signal);
+
+	expect(captured()).toHaveLength(1);
+	expect(captured()[0]).toContain("30011");
+	expect(host.ran.filter((command) => command.startsWith("iptables-nft-restore"))).toHaveLength(1);
+});
+
+it("captureOff() stops capture at once and keeps what lets established flows in", async () => {
+	await keeper.apply([web, dns], signal);
+	const admission = [...(host.ipv4.chains("filter").get("KUBE-NODEPORT-NON-LOCAL") ?? [])];
+
+	expect(await states(keeper.captureOff(signal))).toEqual(["applied", "intact"]);
+
+	expect(captured()).toEqual([]);
+	expect(host.ipv4.chains("filter").get("KUBE-NODEPORT-NON-LOCAL")).toEqual(admission);
+	expect(keeper.inForce().size).toBe(0);
+	expect(await states(keeper.verify(signal))).toEqual(["intact", "intact"]);
+});
+
+it("remove() leaves nothing of ours, also after captureOff and twice", async () => {
+	await keeper.apply([web, web6], signal);
+	await keeper.captureOff(signal);
+
+	expect(await states(keeper.remove(signal))).toEqual(["applied", "applied"]);
+	expect(await states(keeper.remove(signal))).toEqual(["applied", "applied"]);
+
+	expect(host.ipv4.save() + host.ipv6.save()).not.toContain("KUBE");
+	expect(await states(keeper.verify(signal))).toEqual(["intact", "intact"]);
+});
+
+it("a plan that came to nothing after a flush is not put back by verify()", async () => {
+	await keeper.apply([web], signal);
+	host.ipv4.flush();
+
+	await keeper.apply([], signal);
+	await keeper.verify(signal);
+
+	expect(host.ipv4.save()).not.toContain("KUBE");
+});
+
+it("remove() says which chain somebody else holds", async () => {
+	await keeper.apply([web], signal);
+	host.ipv4.chains("nat").get("POSTROUTING")?.push("-s 10.0.0.1/32 -j KUBE-PORTALS-HOST");
+
+	const { families } = await keeper.remove(signal);
+
+	expect(families[0]?.result).toMatchObject({
+		error: { code: "CHAINS_HELD", message: expect.stringContaining("-s 10.0.0.1/32") },
+	});
+});
+
+it("calls at the same time are done one after the other", async () => {
+	await Promise.all([
+		keeper.apply([web], signal),
+		keeper.apply([shop], signal),
+		keeper.verify(signal),
+	]);
+
+	expect(captured()).toHaveLength(1);
+	expect(captured()[0]).toContain("30011");
+});
+
+it("an aborted apply is a failure after which the next one starts afresh", async () => {
+	await keeper.apply([web], signal);
+
+	expect(await states(keeper.apply([shop], AbortSignal.abort()))).toEqual(["failed", "failed"]);
+
+	expect(await states(keeper.apply([shop], signal))).toEqual(["applied", "intact"]);
+});
+
+const flow = (port: number, source = "10.1.0.1") =>
+	`udp 17 29 src=10.1.0.2 dst=10.96.0.53 sport=4000 dport=53 src=${source} dst=10.1.0.2 sport=${port} dport=4000 mark=0 use=1`;
+
+it("UDP flows are looked at when UDP rules have changed, and at no other time", async () => {
+	const listings = () => host.ran.filter((command) => command.startsWith("conntrack -L")).length;
+	await keeper.apply([web], signal);
+	expect(listings()).toBe(0);
+	await keeper.apply([web, dns], signal);
+	expect(listings()).toBe(1);
+	await keeper.apply([shop, dns], signal);
+	await keeper.verify(signal);
+	expect(listings()).toBe(1);
+	host.ipv4.flush();
+	await keeper.verify(signal);
+	expect(listings()).toBe(2);
+	await keeper.apply([shop], signal);
+	expect(listings()).toBe(3);
+});
+
+it.each<[string, Binding[], Binding[], readonly string[], number]>([
+	["a flow from before the rule", [], [dns], [flow(53, "10.96.0.53")], 1],
+	["a flow of a removed ServicePort", [dns], [], [flow(30_053), flow(53, "10.2.1.2")], 1],
+	["a flow of one that refuses now", [dns], [{ ...dns, refuses: true }], [flow(30_053)], 1],
+	["a flow that is right", [web], [dns], [flow(30_053)], 0],
+])("%s is dealt with", async (_, before, after, flows, deletions) => {
+	await keeper.apply(before, signal);
+	host.conntrack = flows;
+
+	await keeper.apply(after, signal);
+
+	expect(host.deletions.join("").split("\n").filter(Boolean)).toHaveLength(deletions);
+});
+
+it("a successor deletes flows to the predecessor's port, also of ServicePorts that went meanwhile", async () => {
+	await keeper.apply([dns], signal);
+	const successor = await keeperOn(host);
+	host.conntrack = [flow(30_053)];
+
+	await successor.apply([web], signal);
+
+	expect(host.deletions).toHaveLength(1);
+});
+
+it("captureOff() leaves UDP flows alone, remove() ends them", async () => {
+	await keeper.apply([dns], signal);
+	host.conntrack = [flow(30_053)];
+
+	await keeper.captureOff(signal);
+	expect(host.deletions).toEqual([]);
+	await keeper.remove(signal);
+	expect(host.deletions).toHaveLength(1);
+});
+
+it("without conntrack rules are applied all the same, and it is counted", async () => {
+	host.failBefore = (command) =>
+		command.startsWith("conntrack")
+			? new CommandError("COMMAND_NOT_INSTALLED", { file: "conntrack" })
+			: undefined;
+
+	const { families } = await keeper.apply([dns], signal);
+
+	expect(families[0]).toMatchObject({
+		result: { state: "applied" },
+		conntrack: { state: "absent" },
+	});
+	expect(keeper.facts().conntrackFailures).toBe(1);
+});
+
+it("whatever commands fail, the last plan is in force in the end and nothing is doubled", async () => {
+	const seed = Math.floor(Math.random() * 2 ** 31);
+	const faulty = faultyRunner(host, { random: seededRandom(seed), share: 0.3 });
+	const chosen = chooseVariant(
+		await findTools({ runner: host, signal, readTextFile: () => Promise.resolve("") }),
+	);
+	const shaky = createRuleKeeper(chosen, faulty);
+	const random = seededRandom(seed + 1);
+	for (let step = 0; step < 200; step += 1) {
+		const wanted = [web, shop, dns, web6].filter(() => random() < 0.6);
+		if (random() < 0.1) host.ipv4.flush();
+		for (let attempt = 0; attempt < 50; attempt += 1) {
+			const outcome = await shaky.apply(wanted, signal);
+			if (outcome.families.every(({ result }) => result.state !== "failed")) break;
+		}
+		while ((await states(shaky.verify(signal))).includes("failed"));
+		const ports = captured().map((rule) => /(\d+)$/.exec(rule)?.[1]);
+		const ipv4 = wanted.filter(({ family }) => family === "ipv4");
+		expect(new Set(ports), `seed ${seed}`).toEqual(
+			new Set(ipv4.map(({ proxyPort }) => String(proxyPort))),
+		);
+		expect(ports, `seed ${seed}`).toHaveLength(ipv4.length);
+		expect(host.ipv4.chains("nat").get("OUTPUT")?.length ?? 0, `seed ${seed}`).toBeLessThan(3);
+	}
+	expect(faulty.faults()).toBeGreaterThan(10);
+});

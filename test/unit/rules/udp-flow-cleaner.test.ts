@@ -1,0 +1,103 @@
+import { beforeEach, expect, it } from "vitest";
+import { CommandError } from "../../../src/rules/command-error.ts";
+import { UdpFlowCleaner } from "../../../src/rules/udp-flow-cleaner.ts";
+import { aBinding } from "../../kit/bindings.ts";
+import { FakeXtables } from "../../kit/fake-xtables.ts";
+
+const { signal } = new AbortController();
+const dns = aBinding({
+	protocol: "udp",
+	addresses: ["10.96.0.53"],
+	port: 53,
+	proxyPort: 30_053,
+	listenAddress: "10.1.0.1",
+});
+let host: FakeXtables;
+let cleaner: UdpFlowCleaner;
+
+beforeEach(() => {
+	host = new FakeXtables();
+	cleaner = new UdpFlowCleaner("ipv4", host);
+});
+
+function line(client: string, replySource: string, replyPort: number): string {
+	return `udp 17 29 src=${client} dst=10.96.0.53 sport=4000 dport=53 src=${replySource} dst=${client} sport=${replyPort} dport=4000 mark=0 use=1`;
+}
+
+it("clean() runs nothing until something about UDP has changed", async () => {
+	expect(await cleaner.clean(signal)).toEqual({ state: "idle" });
+	cleaner.expect([aBinding()], []);
+	expect(await cleaner.clean(signal)).toEqual({ state: "idle" });
+
+	expect(host.ran).toEqual([]);
+});
+
+it("clean() lists once and deletes thousands of clients of one wrong target in one call", async () => {
+	const clients = Array.from({ length: 5_000 }, (_, i) => `10.1.${i >> 8}.${i & 255}`);
+	host.conntrack = [
+		...clients.map((client) => line(client, "10.96.0.53", 53)),
+		line("10.1.0.2", "10.1.0.1", 29_999),
+		line("10.1.0.3", "10.1.0.1", 30_053),
+	];
+	cleaner.expect([dns], []);
+
+	expect(await cleaner.clean(signal)).toEqual({ state: "cleaned", deleted: 2 });
+	expect(host.deletions).toEqual([
+		"-D -f ipv4 -p udp --orig-dst 10.96.0.53 --dport 53 --reply-src 10.96.0.53 --reply-port-src 53\n" +
+			"-D -f ipv4 -p udp --orig-dst 10.96.0.53 --dport 53 --reply-src 10.1.0.1 --reply-port-src 29999\n",
+	]);
+	expect(host.ran).toEqual(["conntrack -L -f ipv4 -p udp", "conntrack -R -"]);
+	expect(await cleaner.clean(signal)).toEqual({ state: "idle" });
+});
+
+it("a failure is tried again and forgets nothing", async () => {
+	host.conntrack = [line("10.1.0.2", "10.1.0.1", 29_999)];
+	host.failBefore = () => new CommandError("COMMAND_TIMED_OUT", { file: "conntrack" });
+	cleaner.expect(
+		[],
+		[{ address: "10.96.0.53", port: 53, proxyPort: 29_999, listenAddress: undefined }],
+	);
+	expect(await cleaner.clean(signal)).toMatchObject({ state: "failed" });
+
+	host.failBefore = () => undefined;
+	cleaner.expect([], []);
+
+	expect(await cleaner.clean(signal)).toEqual({ state: "cleaned", deleted: 1 });
+});
+
+it("a host without conntrack is told", async () => {
+	host.failBefore = () => new CommandError("COMMAND_NOT_INSTALLED", { file: "conntrack" });
+	cleaner.expect([dns], []);
+
+	expect(await cleaner.clean(signal)).toEqual({ state: "absent" });
+});
+
+it("an old conntrack without -R gets single calls, and a flow that ended meanwhile is no failure", async () => {
+	host.conntrack = [line("10.1.0.2", "10.1.0.1", 29_999), line("10.1.0.2", "10.1.0.1", 29_998)];
+	host.failBefore = (command) => {
+		if (command === "conntrack -R -") {
+			return new CommandError("COMMAND_FAILED", { file: "conntrack", exitStatus: 2 });
+		}
+		if (!command.endsWith("29999")) return undefined;
+		const stderr = "conntrack v1.4.4 (conntrack-tools): 0 flow entries have been deleted.";
+		return new CommandError("COMMAND_FAILED", { file: "conntrack", exitStatus: 1, stderr });
+	};
+	cleaner.expect([dns], []);
+
+	expect(await cleaner.clean(signal)).toEqual({ state: "cleaned", deleted: 2 });
+	expect(host.deletions).toHaveLength(1);
+});
+
+it("single calls are bounded; the rest is left for the next pass", async () => {
+	host.conntrack = Array.from({ length: 80 }, (_, i) => line("10.1.0.2", "10.1.0.1", 20_000 + i));
+	host.failBefore = (command) =>
+		command === "conntrack -R -"
+			? new CommandError("COMMAND_FAILED", { file: "conntrack", exitStatus: 2 })
+			: undefined;
+	cleaner.expect([dns], []);
+
+	expect(await cleaner.clean(signal)).toEqual({ state: "cleaned", deleted: 50 });
+	host.conntrack = host.conntrack.slice(50);
+	expect(await cleaner.clean(signal)).toEqual({ state: "cleaned", deleted: 30 });
+	expect(await cleaner.clean(signal)).toEqual({ state: "idle" });
+});
