@@ -1,0 +1,158 @@
+import { spawnSync } from "node:child_process";
+import {
+	cpSync,
+	mkdirSync,
+	mkdtempSync,
+	readdirSync,
+	readFileSync,
+	rmSync,
+	statSync,
+	writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test as it } from "vitest";
+
+const UNITS = new URL("../../../systemd/", import.meta.url).pathname;
+const UNIT = join(UNITS, "kube-userproxy.service");
+const DROP_IN = "kube-userproxy.service.d/10-only-without-ipvs.conf";
+
+const hasAnalyze = spawnSync("systemd-analyze", ["--version"]).status === 0;
+
+/** All values of each key, in order. */
+function settingsOf(path: string): ReadonlyMap<string, readonly string[]> {
+	const settings = new Map<string, string[]>();
+	for (const line of readFileSync(path, "utf8").split("\n")) {
+		const [, key, value] = /^([A-Za-z]+)=(.*)$/.exec(line) ?? [];
+		if (key === undefined || value === undefined) continue;
+		settings.set(key, [...(settings.get(key) ?? []), value]);
+	}
+	return settings;
+}
+
+function setting(key: string): string {
+	return settingsOf(UNIT).get(key)?.join(" ") ?? "";
+}
+
+describe("kube-userproxy.service", () => {
+	it("takes only the two capabilities that packet rules need", () => {
+		expect(setting("CapabilityBoundingSet")).toBe("CAP_NET_ADMIN CAP_NET_RAW");
+		expect(setting("AmbientCapabilities")).toBe("CAP_NET_ADMIN CAP_NET_RAW");
+	});
+
+	it("never lets SIGUSR1, which is the connection log's, open Node's debugger", () => {
+		expect(setting("ExecStart")).toMatch(/\/node --disable-sigusr1 .*\/dist\/main\.js run /);
+	});
+
+	it("takes the flags from the file that the README names", () => {
+		expect(setting("EnvironmentFile")).toBe("-/etc/default/kube-userproxy");
+		expect(setting("ExecStart").endsWith(" run $KUBE_USERPROXY_FLAGS")).toBe(true);
+	});
+
+	it("is told by a child that it is ready, and is restarted without a limit", () => {
+		expect([setting("Type"), setting("NotifyAccess")]).toEqual(["notify", "all"]);
+		expect([setting("Restart"), setting("StartLimitIntervalSec")]).toEqual(["always", "0"]);
+		expect(Number(setting("WatchdogSec"))).toBeGreaterThan(60);
+	});
+
+	it("gives connections longer to end than the daemon's own drain timeout", () => {
+		const drainSeconds = 30;
+		expect(Number(setting("TimeoutStopSec"))).toBeGreaterThan(drainSeconds + 5);
+	});
+
+	it("may write one file, the lock of iptables, which exists before the sandbox is built", () => {
+		expect(setting("ProtectSystem")).toBe("strict");
+		expect(setting("ReadWritePaths")).toBe("-/run/xtables.lock");
+		expect(setting("ExecStartPre")).toBe("-+/usr/bin/touch /run/xtables.lock");
+	});
+
+	it("allows what V8 and the packet rules cannot do without", () => {
+		expect(settingsOf(UNIT).has("MemoryDenyWriteExecute")).toBe(false);
+		expect(settingsOf(UNIT).has("PrivateNetwork")).toBe(false);
+		expect(setting("RestrictAddressFamilies").split(" ").toSorted()).toEqual([
+			"AF_INET",
+			"AF_INET6",
+			"AF_NETLINK",
+			"AF_UNIX",
+		]);
+	});
+
+	it("lets as many lines through as the connection log may write", () => {
+		const perSecond =
+			Number(setting("LogRateLimitBurst")) /
+			Number.parseInt(setting("LogRateLimitIntervalSec"), 10);
+		expect(perSecond).toBeGreaterThan(1_000);
+	});
+});
+
+describe.skipIf(!hasAnalyze)("systemd-analyze", () => {
+	let folder = "";
+	beforeEach(() => {
+		folder = mkdtempSync(join(tmpdir(), "unit-file-"));
+	});
+	afterEach(() => {
+		rmSync(folder, { recursive: true });
+	});
+
+	/** The unit and its drop-in with the program in `folder`, where every program that they name exists. */
+	function anInstallation(change: (text: string) => string = (text) => text): string {
+		const program = join(folder, "opt");
+		mkdirSync(join(program, "bin"), { recursive: true });
+		writeFileSync(join(program, "bin/node"), "#!/bin/sh\n", { mode: 0o755 });
+		mkdirSync(join(program, "systemd"));
+		cpSync(join(UNITS, "ipvs-missing"), join(program, "systemd/ipvs-missing"));
+		mkdirSync(join(folder, "units/kube-userproxy.service.d"), { recursive: true });
+		for (const file of ["kube-userproxy.service", DROP_IN]) {
+			const text = readFileSync(join(UNITS, file), "utf8");
+			writeFileSync(
+				join(folder, "units", file),
+				change(text.replaceAll("/opt/kube-userproxy", program)),
+			);
+		}
+		return join(folder, "units/kube-userproxy.service");
+	}
+
+	function verify(unit: string): { readonly status: number | null; readonly said: string } {
+		const { status, stdout, stderr } = spawnSync(
+			"systemd-analyze",
+			["verify", "--man=no", "--generators=no", unit],
+			{ encoding: "utf8" },
+		);
+		return { status, said: stdout + stderr };
+	}
+
+	it("verify finds nothing wrong with the unit and its drop-in", () => {
+		expect(verify(anInstallation())).toEqual({ status: 0, said: "" });
+	});
+
+	it("verify would find a setting that does not exist, and a program that is not there", () => {
+		const misspelt = anInstallation((text) => text.replace("RestrictRealtime", "RestrictRealtme"));
+		expect(verify(misspelt).said).toContain("RestrictRealtme");
+		rmSync(join(folder, "opt/systemd/ipvs-missing"));
+		expect(verify(misspelt)).toMatchObject({ status: 1 });
+	});
+
+	it("security finds an exposure of 3.0 or better", () => {
+		const { status, stdout } = spawnSync(
+			"systemd-analyze",
+			["security", "--offline=true", "--threshold=30", "--no-pager", UNIT],
+			{ encoding: "utf8" },
+		);
+		expect(stdout).toContain("Overall exposure level");
+		expect(status).toBe(0);
+	});
+});
+
+describe("systemd/", () => {
+	it("holds the unit, the drop-in and its program, which is executable", () => {
+		expect(readdirSync(UNITS).toSorted()).toEqual([
+			"ipvs-missing",
+			"kube-userproxy.service",
+			"kube-userproxy.service.d",
+		]);
+		expect(statSync(join(UNITS, "ipvs-missing")).mode & 0o111).toBe(0o111);
+		expect(readFileSync(join(UNITS, DROP_IN), "utf8")).toMatch(
+			/^ExecCondition=\+\/opt\/kube-userproxy\/systemd\/ipvs-missing$/m,
+		);
+	});
+});
