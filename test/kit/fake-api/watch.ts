@@ -2,7 +2,7 @@ import type { Change, Database } from "./database.ts";
 import { type ApiObject, matchesFields, matchesLabels } from "./objects.ts";
 
 /** Where a watch's lines go. */
-export interface WatchOutput {
+interface WatchOutput {
 	write(text: string): void;
 	end(): void;
 	/** Breaks the connection: by a reset where `reset`, else without the end of the body. */
