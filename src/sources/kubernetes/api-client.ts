@@ -3,16 +3,16 @@ import type { Log } from "../../shared/log.ts";
 import { ApiError, type Asked, statusError } from "./api-errors.ts";
 import { readBounded } from "./body.ts";
 import type { ClusterAddress } from "./cluster-address.ts";
-import { Connections } from "./connections.ts";
+import { Connections, type ConnectionTiming } from "./connections.ts";
 import type { Access, Credentials } from "./credentials.ts";
-import { reachError } from "./reach-errors.ts";
+import { brokenError, reachError } from "./reach-errors.ts";
 import type { ApiRequest, ApiResponse, Transport } from "./transport.ts";
 
 export interface ApiClientOptions {
 	readonly credentials: Credentials;
 	readonly address: ClusterAddress;
 	readonly log: Log;
-	readonly connectMs?: number | undefined;
+	readonly timing: ConnectionTiming;
 }
 
 /** A Status object is some hundred bytes. */
@@ -26,14 +26,12 @@ const STATUS_MS = 10_000;
  */
 export class ApiClient implements Transport {
 	readonly #options: ApiClientOptions;
-	readonly #connectMs: number;
 	readonly #connections: Connections;
 	readonly #warned = new Set<string>();
 
 	constructor(options: ApiClientOptions) {
 		this.#options = options;
-		this.#connectMs = options.connectMs ?? 10_000;
-		this.#connections = new Connections(this.#connectMs);
+		this.#connections = new Connections(options.timing);
 	}
 
 	async get(request: ApiRequest, signal: AbortSignal): Promise<ApiResponse> {
@@ -91,7 +89,7 @@ export class ApiClient implements Transport {
 			};
 			const response = {
 				asked,
-				body: this.#translate(answer.body, asked, access, end),
+				body: translate(answer.body, asked, end),
 				pinged: connection.isPinged(),
 				cancel: end,
 			};
@@ -107,24 +105,9 @@ export class ApiClient implements Transport {
 		}
 	}
 
-	async *#translate(
-		body: AsyncIterable<Uint8Array>,
-		asked: Asked,
-		access: Access,
-		end: () => void,
-	): AsyncGenerator<Uint8Array, void, undefined> {
-		try {
-			yield* body;
-		} catch (error) {
-			throw reachError(error, this.#reach(asked, access));
-		} finally {
-			end();
-		}
-	}
-
 	#reach(asked: Asked, access: Access) {
 		const isClusterIp = this.#options.address.isClusterIp(access.origin);
-		return { asked, isClusterIp, connectMs: this.#connectMs };
+		return { asked, isClusterIp, connectMs: this.#options.timing.connectMs };
 	}
 
 	/** What a failure tells about credentials and connections. */
@@ -153,6 +136,21 @@ export class ApiClient implements Transport {
 		if (this.#warned.has(message)) return;
 		this.#warned.add(message);
 		this.#options.log.warn(fields, message);
+	}
+}
+
+/** The body with errors of ours, and its end told. */
+async function* translate(
+	body: AsyncIterable<Uint8Array>,
+	asked: Asked,
+	end: () => void,
+): AsyncGenerator<Uint8Array, void, undefined> {
+	try {
+		yield* body;
+	} catch (error) {
+		throw brokenError(error, asked);
+	} finally {
+		end();
 	}
 }
 

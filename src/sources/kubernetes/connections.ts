@@ -10,11 +10,18 @@ export interface Connection {
 	isPinged(): boolean;
 }
 
-/**
- * undici destroys an HTTP/2 session when a ping is unanswered at the time of the next one: a peer that
- * is gone is noticed within twice this.
- */
-const PING_MS = 15_000;
+export interface ConnectionTiming {
+	/** A connection must be there after this, in milliseconds. */
+	readonly connectMs: number;
+	/**
+	 * Between pings of HTTP/2, in milliseconds. undici destroys a session when a ping is unanswered at
+	 * the time of the next one: a peer that is gone is noticed within twice this.
+	 */
+	readonly pingMs: number;
+}
+
+export const DEFAULT_TIMING: ConnectionTiming = { connectMs: 10_000, pingMs: 15_000 };
+
 /** With Node's default interval of 1 s and count of 10: a peer that is gone is noticed after 25 s. */
 const TCP_KEEPALIVE_MS = 15_000;
 /** Between a list and its watch, and between a watch and the next one, a connection is idle. */
@@ -29,20 +36,22 @@ const MAX_RETIRED = 4;
  * anew only when the TLS material, the address or the proxy changed, or after {@link retire}.
  */
 export class Connections {
-	readonly #connectMs: number;
+	readonly #timing: ConnectionTiming;
 	#current: { readonly connection: Connection; readonly fingerprint: string } | undefined;
 	readonly #retired: Dispatcher[] = [];
 
-	constructor(connectMs: number) {
-		this.#connectMs = connectMs;
+	constructor(timing: ConnectionTiming) {
+		this.#timing = timing;
 	}
 
 	/** @throws where TLS material or the proxy's address cannot be used. */
 	async for(access: Access): Promise<Connection> {
+		// Loaded only when a cluster is a source. Nothing is awaited after it, so that callers who come
+		// together share what the first of them makes.
+		const undici = await import("undici");
 		const fingerprint = fingerprintOf(access);
 		if (this.#current?.fingerprint === fingerprint) return this.#current.connection;
-		const connection = await connect(access, this.#connectMs);
-		// Another caller may have been here meanwhile: the later one stays.
+		const connection = connect(undici, access, this.#timing);
 		this.retire();
 		this.#current = { connection, fingerprint };
 		return connection;
@@ -83,9 +92,11 @@ async function destroyQuietly(dispatcher: Dispatcher | undefined): Promise<void>
 	}
 }
 
-async function connect(access: Access, connectMs: number): Promise<Connection> {
-	// Loaded only when a cluster is a source.
-	const { Agent, buildConnector: build, ProxyAgent } = await import("undici");
+function connect(
+	{ Agent, buildConnector: build, ProxyAgent }: typeof import("undici"),
+	access: Access,
+	{ connectMs, pingMs }: ConnectionTiming,
+): Connection {
 	const tls: buildConnector.BuildOptions = {
 		...access.tls,
 		timeout: connectMs,
@@ -99,7 +110,7 @@ async function connect(access: Access, connectMs: number): Promise<Connection> {
 		headersTimeout: 0,
 		bodyTimeout: 0,
 		allowH2: true,
-		h2Options: { pingInterval: PING_MS },
+		h2Options: { pingInterval: pingMs },
 	};
 	if (access.proxyUrl !== undefined) {
 		const { proxyUrl: uri } = access;

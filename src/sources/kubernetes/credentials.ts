@@ -293,7 +293,7 @@ function why(error: unknown): string {
 }
 
 /** Anything long enough to be a token or a key goes; what is left is for a person. */
-export function withoutSecrets(text: string): string {
+function withoutSecrets(text: string): string {
 	return oneLine(text.replaceAll(/[\w+=~-]{20,}/g, "…"), 200);
 }
 

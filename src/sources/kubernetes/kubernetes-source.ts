@@ -16,7 +16,8 @@ import type { Log } from "../../shared/log.ts";
 import type { Source, SourceStatus } from "../source.ts";
 import { ApiClient } from "./api-client.ts";
 import { ClusterAddress } from "./cluster-address.ts";
-import { type ClusterOptions, Credentials } from "./credentials.ts";
+import { type ConnectionTiming, DEFAULT_TIMING } from "./connections.ts";
+import { type ClusterOptions, Credentials, inClusterServer } from "./credentials.ts";
 import { DEFAULT_LIMITS, type ReflectorLimits } from "./limits.ts";
 import { NodePresence } from "./node-presence.ts";
 import { ObjectStore, one } from "./object-store.ts";
@@ -35,7 +36,7 @@ import { SliceChoice } from "./slice-choice.ts";
  */
 
 /** How raw objects become ours; each answers and never throws. */
-export interface AdmitTable {
+interface AdmitTable {
 	readonly service: (raw: unknown) => Admission<Service>;
 	readonly endpointSlice: (raw: unknown) => Admission<EndpointSlice>;
 	readonly endpoints: (raw: unknown) => Admission<readonly EndpointSlice[]>;
@@ -61,8 +62,7 @@ export interface KubernetesSourceOptions {
 	/** Uniform in [0, 1). */
 	readonly random?: () => number;
 	readonly limits?: Partial<ReflectorLimits>;
-	/** A connection must be there after this, in milliseconds. */
-	readonly connectMs?: number;
+	readonly timing?: Partial<ConnectionTiming>;
 	/** Where a pod's service account is mounted. */
 	readonly serviceAccountFolder?: string;
 }
@@ -93,9 +93,10 @@ class KubernetesSource implements Source {
 		this.name = nameOf(options);
 		this.#problems = new Problems(log);
 		this.#address = new ClusterAddress(env, log);
-		const { serviceAccountFolder, connectMs } = options;
+		const { serviceAccountFolder } = options;
+		const timing = { ...DEFAULT_TIMING, ...options.timing };
 		const credentials = new Credentials({ cluster, env, clock, serviceAccountFolder });
-		this.#client = new ApiClient({ credentials, address: this.#address, log, connectMs });
+		this.#client = new ApiClient({ credentials, address: this.#address, log, timing });
 		this.#services = new ObjectStore({ kind: "Service", admit: one(admit.service) }, log);
 		this.#slices = new ObjectStore({ kind: "EndpointSlice", admit: one(admit.endpointSlice) }, log);
 		this.#nodes = new ObjectStore({ kind: "Node", admit: one(admit.node) }, log);
@@ -225,9 +226,16 @@ interface Reflectors {
 
 /** What can be said of the server before anything was read; stays the same, as metrics are named by it. */
 function nameOf({ cluster, env }: KubernetesSourceOptions): string {
-	const inCluster = env["KUBERNETES_SERVICE_HOST"] ?? "in-cluster";
 	const given = cluster.master ?? cluster.kubeconfig;
-	return `kubernetes ${given === undefined ? inCluster : withoutUser(given)}`;
+	return `kubernetes ${given === undefined ? inClusterName(env) : withoutUser(given)}`;
+}
+
+function inClusterName(env: KubernetesSourceOptions["env"]): string {
+	try {
+		return inClusterServer(env);
+	} catch {
+		return "in-cluster";
+	}
 }
 
 /** A URL may hold a password. */

@@ -28,7 +28,17 @@ const UNTRUSTED = new Set([
 export function reachError(error: unknown, reach: Reach): ApiError {
 	if (error instanceof ApiError) return error;
 	const code = codeOf(error);
-	return tlsError(code, error, reach) ?? pathError(code, error, reach) ?? lostError(error, reach);
+	const known = tlsError(code, error, reach) ?? pathError(code, error, reach);
+	return known ?? brokenError(error, reach.asked);
+}
+
+/** For what happens once an answer has begun: keepalive's ETIMEDOUT is no failed connection attempt. */
+export function brokenError(error: unknown, asked: Asked): ApiError {
+	if (error instanceof ApiError) return error;
+	const code = codeOf(error);
+	const what = code === "" ? "" : ` (${code})`;
+	const message = `The connection to the API server at ${asked.server} broke${what}`;
+	return new ApiError("lost", message, { cause: error });
 }
 
 function tlsError(code: string, cause: unknown, { asked }: Reach): ApiError | undefined {
@@ -108,12 +118,6 @@ function unreachableBecause(
 		default:
 			return undefined;
 	}
-}
-
-function lostError(cause: unknown, { asked }: Reach): ApiError {
-	const code = codeOf(cause);
-	const message = `The connection to the API server at ${asked.server} broke${code === "" ? "" : ` (${code})`}`;
-	return new ApiError("lost", message, { cause });
 }
 
 /** The code of an error or, where it has none that we know, of what is behind it. */

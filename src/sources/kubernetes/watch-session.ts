@@ -3,7 +3,7 @@ import type { ListInProgress } from "./object-store.ts";
 import { isRecord, metadataOf, resourceVersionOf } from "./records.ts";
 
 /** Where the events of a watch go. */
-export interface EventSink {
+interface EventSink {
 	/** @returns whether the state changed. */
 	put(raw: unknown): boolean;
 	/** @returns whether the state changed. */

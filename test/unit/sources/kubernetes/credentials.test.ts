@@ -75,7 +75,7 @@ describe("credentials", () => {
 			},
 		);
 		await until("synced", () => running.source.isSynced());
-		expect(running.source.name).toBe("kubernetes 127.0.0.1");
+		expect(running.source.name).toBe(`kubernetes ${api.url}`);
 	});
 
 	it("an exec plugin is called, told that nobody is there to answer, and called again on 401", async () => {

@@ -86,7 +86,7 @@ export class MemoryApi implements Transport {
 	}
 }
 
-export function askedFor({ verb, resource }: ApiRequest): Asked {
+function askedFor({ verb, resource }: ApiRequest): Asked {
 	const { plural, group, path } = resource;
 	return { server: "https://api", verb, plural, group, path, credentials: "a test" };
 }

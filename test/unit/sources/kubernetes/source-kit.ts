@@ -9,7 +9,7 @@ import type { Source } from "../../../../src/sources/source.ts";
 import { type FakeApi, type FakeApiOptions, startFakeApi } from "../../../kit/fake-api/fake-api.ts";
 
 /** The real bounds are for people; tests only keep their order. */
-export const FAST: Partial<ReflectorLimits> = {
+const FAST: Partial<ReflectorLimits> = {
 	listHeadersMs: 2_000,
 	listIdleMs: 2_000,
 	watchHeadersMs: 2_000,
@@ -21,13 +21,13 @@ export const FAST: Partial<ReflectorLimits> = {
 	maxWaitMs: 40,
 };
 
-export interface LogLine {
+interface LogLine {
 	readonly level: string;
 	readonly message: string;
 	readonly fields: Readonly<Record<string, unknown>>;
 }
 
-export function recordingLog(): Log & { readonly lines: LogLine[] } {
+function recordingLog(): Log & { readonly lines: LogLine[] } {
 	const lines: LogLine[] = [];
 	const at = (level: string) => (fields: object, message: string) => {
 		lines.push({ level, message, fields: { ...fields } });
@@ -79,7 +79,7 @@ export function runSource(
 		serviceProxyName: undefined,
 		log,
 		env: {},
-		connectMs: 2_000,
+		timing: { connectMs: 2_000 },
 		...rest,
 		limits: { ...FAST, ...limits },
 	});

@@ -1,0 +1,97 @@
+import { describe, expect, test as it } from "vitest";
+import { WatchSession } from "../../../../src/sources/kubernetes/watch-session.ts";
+
+const asked = {
+	server: "https://api",
+	verb: "watch",
+	plural: "services",
+	group: "",
+	path: "/api/v1/services",
+	credentials: "a test",
+} as const;
+
+function aSession(initial = false) {
+	const calls: string[] = [];
+	const nameOf = (raw: unknown) => JSON.stringify(raw);
+	const sink = {
+		put: (raw: unknown) => calls.push(`put ${nameOf(raw)}`) > 0,
+		remove: (raw: unknown) => calls.push(`remove ${nameOf(raw)}`) > 0,
+	};
+	const list = {
+		put: (raw: unknown) => void calls.push(`list ${nameOf(raw)}`),
+		remove: (raw: unknown) => void calls.push(`unlist ${nameOf(raw)}`),
+		commit: () => calls.push("commit") > 0,
+	};
+	const session = new WatchSession({
+		asked,
+		sink,
+		initial: initial ? list : undefined,
+		resourceVersion: initial ? "" : "5",
+	});
+	return { calls, session };
+}
+
+function bookmark(resourceVersion: string, ends = false) {
+	const annotations = ends ? { "k8s.io/initial-events-end": "true" } : {};
+	return { type: "BOOKMARK", object: { metadata: { resourceVersion, annotations } } };
+}
+
+function event(type: string, resourceVersion: string) {
+	return { type, object: { metadata: { resourceVersion } } };
+}
+
+describe("WatchSession", () => {
+	it("hands events on and remembers the version of the last", () => {
+		const { calls, session } = aSession();
+		expect(session.isCurrent).toBe(true);
+		session.take(event("ADDED", "6"));
+		session.take(event("MODIFIED", "7"));
+		session.take(event("DELETED", "8"));
+		expect(calls.map((call) => call.split(" ")[0])).toEqual(["put", "put", "remove"]);
+		expect(session.resourceVersion).toBe("8");
+		expect(session.takeChanged()).toBe(true);
+		expect(session.takeChanged()).toBe(false);
+	});
+
+	it("a bookmark moves the version and nothing else", () => {
+		const { calls, session } = aSession();
+		session.take(bookmark("9"));
+		expect(session.resourceVersion).toBe("9");
+		expect(calls).toEqual([]);
+		expect(session.takeChanged()).toBe(false);
+		expect(session.eventCount).toBe(1);
+	});
+
+	it("an initial list is committed at its end and not before", () => {
+		const { calls, session } = aSession(true);
+		session.take(event("ADDED", "30"));
+		session.take(bookmark("31"));
+		expect(session.isCurrent).toBe(false);
+		expect(session.resourceVersion).toBe("");
+		session.take(bookmark("40", true));
+		expect(session.isCurrent).toBe(true);
+		expect(session.resourceVersion).toBe("40");
+		session.take(event("ADDED", "41"));
+		expect(calls.map((call) => call.split(" ")[0])).toEqual(["list", "commit", "put"]);
+	});
+
+	it("says which ERROR events call for a fresh list", () => {
+		const error = (object: unknown) => () => aSession().session.take({ type: "ERROR", object });
+		expect(error({ code: 410 })).toThrow(expect.objectContaining({ code: "expired" }));
+		expect(error({ reason: "Expired" })).toThrow(expect.objectContaining({ code: "expired" }));
+		expect(
+			error({ code: 504, message: "Timeout: Too large resource version: 9, current: 8" }),
+		).toThrow(expect.objectContaining({ code: "version-too-large" }));
+		expect(error({ code: 500, message: "etcd" })).toThrow(
+			expect.objectContaining({ code: "status", status: 500 }),
+		);
+		expect(error(null)).toThrow(expect.objectContaining({ code: "status" }));
+	});
+
+	it("takes anything that is no event without a change", () => {
+		const { calls, session } = aSession();
+		for (const odd of [null, 1, "x", [], {}, { type: 1 }, event("NEW", "99")]) session.take(odd);
+		expect(calls).toEqual([]);
+		expect(session.resourceVersion).toBe("5");
+	});
+});
