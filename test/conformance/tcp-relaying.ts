@@ -207,4 +207,61 @@ export function describeRelaying(createEngine: CreateEngine): void {
 			expect(await lab.ask(port, "still there")).toBe("still there");
 		});
 	});
+
+	describe("400 connections of random lengths, one in two cut at random", () => {
+		it("lose nothing that they were told is whole, mix nothing up and leave nothing", async () => {
+			const seed = Math.floor(Math.random() * 2 ** 31);
+			const random = aGenerator(seed);
+			const echo = await lab.endpoint((socket) => socket.pipe(socket));
+			const port = await lab.serve({ endpoints: [echo.endpoint] });
+			const source = someBytes(2 * MEGABYTE);
+			/** Sends a piece, perhaps cuts it off, and says what was wrong with the echo. */
+			const one = async (): Promise<string | undefined> => {
+				const start = Math.floor(random() * MEGABYTE);
+				const piece = source.subarray(start, start + Math.floor(random() ** 4 * MEGABYTE));
+				const client = await lab.connect(port);
+				const cutAt = random() < 0.5 ? Math.floor(random() * piece.length) : undefined;
+				client.end(piece);
+				const echoed = await readUntil(client, cutAt, random() < 0.5);
+				const isPrefix = echoed.equals(piece.subarray(0, echoed.length));
+				const isWhole = cutAt !== undefined || echoed.length === piece.length;
+				return isPrefix && isWhole
+					? undefined
+					: `${echoed.length} of ${piece.length}, cut ${cutAt}`;
+			};
+			const faults: (string | undefined)[] = [];
+			for (let round = 0; round < 20; round += 1) {
+				faults.push(...(await Promise.all(Array.from({ length: 20 }, one))));
+			}
+			expect(faults.filter(Boolean), `seed ${seed}`).toEqual([]);
+			await until(() => lab.engine.stats().tcpConnections === 0, "all to be over");
+			expect(lab.records).toHaveLength(400);
+		});
+	});
+}
+
+/** Reads to the end, or until so much has come; then the client cuts, by a reset or by leaving. */
+function readUntil(client: Socket, cutAt: number | undefined, byReset: boolean): Promise<Buffer> {
+	return new Promise((resolve) => {
+		const chunks: Buffer[] = [];
+		let length = 0;
+		client.on("data", (chunk: Buffer) => {
+			chunks.push(chunk);
+			length += chunk.length;
+			if (cutAt === undefined || length < cutAt) return;
+			if (byReset) client.resetAndDestroy();
+			else client.destroy();
+		});
+		client.on("close", () => resolve(Buffer.concat(chunks)));
+		client.resume();
+	});
+}
+
+/** Numbers in [0, 1) that a seed gives again: a linear congruential generator, good enough here. */
+function aGenerator(seed: number): () => number {
+	let state = seed;
+	return () => {
+		state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+		return state / 2 ** 32;
+	};
 }
