@@ -64,7 +64,7 @@ export function labProblem(): string | undefined {
 }
 
 function probeLab(): string | undefined {
-	if (process.getuid?.() !== 0) return "it needs root (npm test gets it from unshare)";
+	if (process.getuid?.() !== 0) return "it needs root, or a system that lets others use unshare";
 	const missing = ["ip", "iptables", "ip6tables", "conntrack"].filter(
 		(name) => runCommandSync("sh", ["-c", `command -v ${name}`]).exitCode !== 0,
 	);
