@@ -56,7 +56,7 @@ export interface StreamEngineOptions {
 }
 
 /** A ServicePort of the other family than the address that the daemon was told to listen on. */
-export class BindAddressFamilyError extends UserProxyError {
+class BindAddressFamilyError extends UserProxyError {
 	readonly code = "BIND_ADDRESS_FAMILY";
 	readonly retriable = false;
 }

@@ -9,7 +9,7 @@ import { type Endpoint, endpointKey } from "../../../src/services/service-port.t
 export const NO_AFFINITY: SessionAffinity = { type: "None" };
 export const BY_CLIENT: SessionAffinity = { type: "ClientIP", timeoutMs: 10_800_000 };
 
-export function anAddress(text: string): IpAddress {
+function anAddress(text: string): IpAddress {
 	const address = parseIpAddress(text);
 	if (address === undefined) throw new RangeError(`Not an address: ${text}`);
 	return address;
