@@ -106,7 +106,7 @@ export async function showAffinity(stage: Stage, { client }: Setting, story: Sto
 }
 
 /** The answers in a row, as they came. */
-export function showAnswers(stage: Stage, command: string, replies: readonly Reply[]): void {
+function showAnswers(stage: Stage, command: string, replies: readonly Reply[]): void {
 	stage.show(paint("dim", command), names(replies).map(paintEndpoint).join(" "));
 }
 

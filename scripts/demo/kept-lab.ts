@@ -1,12 +1,11 @@
-import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { closeSync, openSync, rmSync } from "node:fs";
+import { rmSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { AGENT_PROGRAM } from "../../test/kit/agent.ts";
 import { DAEMON_PROGRAM } from "../../test/kit/daemon-process.ts";
 import { createLab, type Lab } from "../../test/kit/lab.ts";
-import { commandEnv, runCommandSync } from "../../test/kit/lab-command.ts";
+import { runCommandSync, spawnDetached } from "../../test/kit/lab-command.ts";
 import { namespaceNames, removeNamespaces } from "../../test/kit/lab-sweep.ts";
 import { EXAMPLES, NAMES, NAMES_PORT, WEB, WEB_PORT } from "./setting.ts";
 import { paint, type Stage } from "./stage.ts";
@@ -56,16 +55,7 @@ function serveArgs(name: string): readonly string[] {
 
 /** Starts a program of a namespace that lives on when this process ends. */
 function detach(namespace: string, args: readonly string[], log = "/dev/null"): void {
-	const output = openSync(log, "a");
-	const child = spawn("ip", ["netns", "exec", namespace, process.execPath, ...args], {
-		detached: true,
-		stdio: ["ignore", output, output],
-		env: commandEnv,
-		cwd: "/",
-	});
-	child.on("error", (error) => console.error(`Cannot start ${args[0]}: ${error.message}`));
-	child.unref();
-	closeSync(output);
+	spawnDetached(["ip", "netns", "exec", namespace, process.execPath, ...args], log);
 }
 
 async function ready(lab: Lab): Promise<void> {

@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { appendFileSync, closeSync, openSync } from "node:fs";
 
 export interface CommandResult {
 	readonly stdout: string;
@@ -70,6 +71,20 @@ export function runCommandSync(file: string, args: readonly string[], input = ""
 		timeout: DEFAULT_TIMEOUT_MS,
 	});
 	return { stdout: stdout ?? "", stderr: stderr ?? "", exitCode: status ?? 128 };
+}
+
+/** Starts a program that lives on when this process ends, its output added to a file. */
+export function spawnDetached([file = "", ...args]: readonly string[], logFile: string): void {
+	const output = openSync(logFile, "a");
+	const child = spawn(file, args, {
+		detached: true,
+		stdio: ["ignore", output, output],
+		env: commandEnv,
+		cwd: "/",
+	});
+	child.on("error", (error) => appendFileSync(logFile, `Cannot start: ${error.message}\n`));
+	child.unref();
+	closeSync(output);
 }
 
 let guard: readonly string[] | undefined;
