@@ -213,12 +213,9 @@ export class Sync {
 		if (bindings === undefined) return;
 		const isVerifyDue = this.#isVerifyDue;
 		this.#isVerifyDue = false;
-		try {
-			await rules.bringUp(bindings, isVerifyDue, signal);
-		} finally {
-			// Of the old and the new plan alike after a failure: nothing closes too early.
-			engine.retire(rules.inForce());
-		}
+		await rules.bringUp(bindings, isVerifyDue, signal);
+		// Not after a failure: what rules of a predecessor or of the old plan lead to stays open.
+		engine.retire(rules.inForce());
 		// Newer bindings that came meanwhile have asked for a pass of their own.
 		if (this.#bindings === bindings) this.#unappliedSinceMs = undefined;
 		this.#rulesDoneAt = { wallMs: clock.wallMs(), monotonicMs: clock.monotonicMs() };
