@@ -22,7 +22,7 @@ export interface HealthFacts {
 	readonly sources: readonly HealthSource[];
 }
 
-export interface FamilyFacts {
+interface FamilyFacts {
 	readonly family: IpFamily;
 	/** How long the oldest wanted change has waited to be in force, failed tries included. */
 	readonly pendingMs: number | undefined;
@@ -31,7 +31,7 @@ export interface FamilyFacts {
 }
 
 /** See BoundedRunner. */
-export interface RunnerFacts {
+interface RunnerFacts {
 	/** "model", "rules". */
 	readonly name: string;
 	/** How long the oldest request has waited for a run to begin. */
@@ -40,7 +40,7 @@ export interface RunnerFacts {
 	readonly runningMs: number | undefined;
 }
 
-export interface HealthSource {
+interface HealthSource {
 	readonly name: string;
 	readonly synced: boolean;
 	readonly ageMs: number | undefined;

@@ -33,7 +33,7 @@ export interface MetricsFacts {
 	readonly connectionLogLeftOut: number;
 }
 
-export interface SourceFacts {
+interface SourceFacts {
 	readonly name: string;
 	readonly synced: boolean;
 	/** Since its state was last known to be the newest; undefined before the first. */
@@ -44,7 +44,7 @@ export interface SourceFacts {
 }
 
 /** Of proxies' EngineStats. */
-export interface EngineFacts {
+interface EngineFacts {
 	readonly listeners: number;
 	readonly tcpConnections: number;
 	readonly udpFlows: number;

@@ -6,7 +6,7 @@ import { showControlCharacters } from "./control-characters.ts";
 /** Put around each line by the printer itself. */
 const OWN_FIELDS: ReadonlySet<string> = new Set(["level", "time", "msg"]);
 
-export type Paint = (style: Parameters<typeof styleText>[0], text: string) => string;
+type Paint = (style: Parameters<typeof styleText>[0], text: string) => string;
 
 /**
  * Makes the function that turns one JSON log line into one for people:

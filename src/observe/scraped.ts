@@ -1,7 +1,7 @@
 import { Counter, Gauge, type Registry } from "prom-client";
 
 /** One sample: its labels, and its value. */
-export type Sample<Label extends string> = readonly [
+type Sample<Label extends string> = readonly [
 	labels: Readonly<Partial<Record<Label, string>>>,
 	value: number,
 ];

@@ -1,4 +1,4 @@
-import { execFileSync, spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import {
 	closeSync,
 	constants,
@@ -33,7 +33,7 @@ function open(path: string, flags: string | number): number {
 /** A pipe whose two ends the test holds; the writing end blocks, as an inherited one does. */
 function aPipe(): { readonly reader: number; readonly writer: number } {
 	const path = join(folder, "pipe");
-	execFileSync("mkfifo", [path]);
+	spawnSync("mkfifo", [path]);
 	const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
 	return { reader, writer: open(path, constants.O_WRONLY) };
 }
