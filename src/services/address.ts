@@ -2,6 +2,9 @@ import ipaddr from "ipaddr.js";
 
 export type IpFamily = "ipv4" | "ipv6";
 
+const DOT = ".".charCodeAt(0);
+const DIGIT_ZERO = "0".charCodeAt(0);
+
 /** Both families, in the order in which we handle and print them. */
 export const IP_FAMILIES = ["ipv4", "ipv6"] as const satisfies readonly IpFamily[];
 
@@ -38,6 +41,8 @@ export function formatSocketAddress(address: string, port: number): string {
 /** Numeric order, IPv4 before IPv6; for stable output. */
 export function compareIpAddresses(a: IpAddress, b: IpAddress): number {
 	if (a === b) return 0;
+	// Nearly every comparison is this one, and a plan makes tens of thousands of them.
+	if (!a.includes(":") && !b.includes(":")) return ipv4Number(a) - ipv4Number(b);
 	const left = ipaddr.parse(a).toByteArray();
 	const right = ipaddr.parse(b).toByteArray();
 	if (left.length !== right.length) return left.length - right.length;
@@ -46,6 +51,22 @@ export function compareIpAddresses(a: IpAddress, b: IpAddress): number {
 		if (difference !== 0) return difference;
 	}
 	return 0;
+}
+
+/** The 32 bits of a dotted quad as a number. */
+function ipv4Number(address: IpAddress): number {
+	let number = 0;
+	let byte = 0;
+	for (let index = 0; index < address.length; index += 1) {
+		const code = address.charCodeAt(index);
+		if (code === DOT) {
+			number = number * 256 + byte;
+			byte = 0;
+		} else {
+			byte = byte * 10 + (code - DIGIT_ZERO);
+		}
+	}
+	return number * 256 + byte;
 }
 
 function branded(text: string): IpAddress {

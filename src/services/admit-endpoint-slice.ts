@@ -1,11 +1,11 @@
 import { type IpAddress, type IpFamily, ipFamilyOf, parseIpAddress } from "./address.ts";
 import type { Admission } from "./admission.ts";
-import { labelOf, readMetadata } from "./admit-metadata.ts";
+import { labelOf, readLabel, readMetadata } from "./admit-metadata.ts";
 import { readPortName, readProtocol } from "./admit-service.ts";
-import { whyNoEndpoint } from "./endpoint-address.ts";
 import { FieldProblems, isRawObject, type RawObject } from "./field-problems.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "./objects.ts";
 import { isPort } from "./port.ts";
+import { whyNoEndpoint } from "./unusable-address.ts";
 
 /** Names the Service that a slice belongs to. */
 const SERVICE_NAME_LABEL = "kubernetes.io/service-name";
@@ -38,7 +38,7 @@ export function admitEndpointSlice(raw: unknown): Admission<EndpointSlice> {
 	return problems.admit({
 		namespace,
 		name,
-		serviceName: labelOf(labels, SERVICE_NAME_LABEL) ?? "",
+		serviceName: readLabel(labels, SERVICE_NAME_LABEL, problems) ?? "",
 		family,
 		ports: readPorts(object, problems),
 		endpoints: isIp ? readEndpoints(object, family, problems) : [],
@@ -47,6 +47,7 @@ export function admitEndpointSlice(raw: unknown): Admission<EndpointSlice> {
 
 function readPorts(object: RawObject, problems: FieldProblems): readonly SlicePort[] {
 	const items = problems.list("ports", object["ports"], MAX_SLICE_PORTS);
+	const keys = new Set<string>();
 	return items.flatMap((item, index): SlicePort[] => {
 		const field = `ports[${index}]`;
 		const fields = problems.object(field, item);
@@ -54,6 +55,10 @@ function readPorts(object: RawObject, problems: FieldProblems): readonly SlicePo
 		const name = readPortName(`${field}.name`, fields["name"], problems);
 		const protocol = readProtocol(`${field}.protocol`, fields["protocol"], problems);
 		const port = fields["port"];
+		// Else addresses would be multiplied by ports.
+		const key = `${name}/${protocol}`;
+		if (keys.has(key)) problems.add(`${field}.name`, "a name that no other port has", name);
+		keys.add(key);
 		// An absent port means "every port", which no service proxy can serve.
 		if (port === undefined || port === null) return [];
 		if (!isPort(port)) {

@@ -61,6 +61,7 @@ function readPorts(
 	problems: FieldProblems,
 ): readonly SlicePort[] {
 	const items = problems.list(`${field}.ports`, subset["ports"], MAX_SUBSET_PORTS);
+	const keys = new Set<string>();
 	return items.flatMap((item, index): SlicePort[] => {
 		const at = `${field}.ports[${index}]`;
 		const fields = problems.object(at, item);
@@ -72,6 +73,11 @@ function readPorts(
 			problems.add(`${at}.port`, "an integer in 1..65535", port);
 			return [];
 		}
+		// The API lets it pass. It would multiply addresses by ports, and no controller writes it:
+		// Pods whose ports differ are in different subsets.
+		const key = `${name}/${protocol}`;
+		if (keys.has(key)) problems.add(`${at}.name`, "a name that no other port has", name);
+		keys.add(key);
 		return [{ name, protocol, port }];
 	});
 }

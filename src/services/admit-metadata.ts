@@ -1,4 +1,4 @@
-import { type FieldProblems, isRawObject, type RawObject } from "./field-problems.ts";
+import type { FieldProblems, RawObject } from "./field-problems.ts";
 import { isDnsLabel, isDnsSubdomain } from "./names.ts";
 
 export interface Metadata {
@@ -20,11 +20,34 @@ export function readMetadata(
 	if (!isDnsLabel(namespace)) {
 		problems.add("metadata.namespace", "a DNS label in lower case", metadata["namespace"]);
 	}
-	const labels = metadata["labels"];
-	return { namespace, name, labels: isRawObject(labels) ? labels : {} };
+	return { namespace, name, labels: readLabels(metadata, problems) };
 }
 
-/** The value of a label, or undefined where the object has none of that name. */
+/** The labels of an object's metadata; none where it has none. */
+export function readLabels(metadata: RawObject, problems: FieldProblems): RawObject {
+	const labels = metadata["labels"];
+	if (labels === undefined || labels === null) return {};
+	return problems.object("metadata.labels", labels) ?? {};
+}
+
+/**
+ * The value of a label that we decide by, or undefined where the object has none of that name. A
+ * value that is no string is a problem, as in "service-proxy-name: true": taken for an absent label
+ * it would turn the meaning round.
+ */
+export function readLabel(
+	labels: RawObject,
+	name: string,
+	problems: FieldProblems,
+): string | undefined {
+	if (!Object.hasOwn(labels, name)) return undefined;
+	const value = labels[name];
+	if (typeof value === "string") return value;
+	problems.add(`metadata.labels["${name}"]`, "a string", value);
+	return undefined;
+}
+
+/** A string out of a map that only informs, or undefined where it holds none of that name. */
 export function labelOf(labels: RawObject, name: string): string | undefined {
 	const value = Object.hasOwn(labels, name) ? labels[name] : undefined;
 	return typeof value === "string" ? value : undefined;

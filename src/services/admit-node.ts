@@ -1,6 +1,6 @@
 import { type IpAddress, parseIpAddress } from "./address.ts";
 import type { Admission } from "./admission.ts";
-import { labelOf } from "./admit-metadata.ts";
+import { labelOf, readLabels } from "./admit-metadata.ts";
 import { FieldProblems, isRawObject, type RawObject } from "./field-problems.ts";
 import { isDnsSubdomain } from "./names.ts";
 import type { NodeInfo } from "./objects.ts";
@@ -20,7 +20,7 @@ export function admitNode(raw: unknown): Admission<NodeInfo> {
 	if (!isDnsSubdomain(name)) {
 		problems.add("metadata.name", "a DNS name in lower case", metadata["name"]);
 	}
-	const labels = isRawObject(metadata["labels"]) ? metadata["labels"] : {};
+	const labels = readLabels(metadata, problems);
 	const status = isRawObject(object["status"]) ? object["status"] : {};
 	return problems.admit({
 		name,

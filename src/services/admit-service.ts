@@ -1,10 +1,11 @@
 import { type IpAddress, ipFamilyOf, parseIpAddress } from "./address.ts";
 import type { Admission } from "./admission.ts";
-import { labelOf, readMetadata } from "./admit-metadata.ts";
+import { readLabel, readMetadata } from "./admit-metadata.ts";
 import { FieldProblems, type RawObject } from "./field-problems.ts";
 import { isDnsLabel } from "./names.ts";
 import type { Service, ServicePortSpec, ServiceProtocol, SessionAffinity } from "./objects.ts";
 import { isPort } from "./port.ts";
+import { whyNoClusterIp } from "./unusable-address.ts";
 
 /** A Service with this label is left to the proxy that it names. */
 const PROXY_NAME_LABEL = "service.kubernetes.io/service-proxy-name";
@@ -30,8 +31,8 @@ export function admitService(raw: unknown): Admission<Service> {
 		namespace,
 		name,
 		kind,
-		proxyName: labelOf(labels, PROXY_NAME_LABEL),
-		clusterIps: kind === "addressed" ? readClusterIps(spec, problems) : [],
+		proxyName: readLabel(labels, PROXY_NAME_LABEL, problems),
+		clusterIps: kind === "ExternalName" ? [] : readClusterIps(spec, problems),
 		ports: readPorts(spec, kind, problems),
 		sessionAffinity: readAffinity(spec, problems),
 	});
@@ -39,12 +40,23 @@ export function admitService(raw: unknown): Admission<Service> {
 
 function kindOf(type: (typeof TYPES)[number], spec: RawObject): Service["kind"] {
 	if (type === "ExternalName") return "ExternalName";
-	return spec["clusterIP"] === "None" ? "headless" : "addressed";
+	return isHeadless(spec) ? "headless" : "addressed";
+}
+
+function isHeadless({ clusterIP, clusterIPs }: RawObject): boolean {
+	if ((clusterIP ?? "") !== "") return clusterIP === "None";
+	return Array.isArray(clusterIPs) && clusterIPs[0] === "None";
 }
 
 function readClusterIps(spec: RawObject, problems: FieldProblems): readonly IpAddress[] {
 	const first = problems.string("spec.clusterIP", spec["clusterIP"], "");
 	const listed = problems.list("spec.clusterIPs", spec["clusterIPs"], 2);
+	if (isHeadless(spec)) {
+		if (listed.length > 0 && (listed.length > 1 || listed[0] !== "None")) {
+			problems.add("spec.clusterIPs", 'nothing but "None", as spec.clusterIP is', listed[0]);
+		}
+		return [];
+	}
 	if (first === "" && listed.length === 0) {
 		problems.add(
 			"spec.clusterIP",
@@ -74,7 +86,10 @@ function readClusterIp(field: string, text: unknown, problems: FieldProblems): I
 		problems.add(field, "an IP address", text);
 		return [];
 	}
-	return [address];
+	const reason = whyNoClusterIp(address);
+	if (reason === undefined) return [address];
+	problems.add(field, `an address that is not ${reason}`, text);
+	return [];
 }
 
 function readPorts(

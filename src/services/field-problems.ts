@@ -3,7 +3,7 @@ import type { Admission, FieldProblem } from "./admission.ts";
 /** Values are shown so far: enough to recognise one, too short to flood a log. */
 const MAX_SHOWN_CHARACTERS = 60;
 
-/** An object with as many faults as this is not read further; nobody mends more at a time. */
+/** Faults of one object that are named; the others are counted. Nobody mends more at a time. */
 const MAX_PROBLEMS = 20;
 
 /** A JSON object from outside. */
@@ -12,6 +12,7 @@ export type RawObject = Readonly<Record<string, unknown>>;
 /** Collects everything that is wrong with one object from outside, field by field. */
 export class FieldProblems {
 	readonly #problems: FieldProblem[] = [];
+	#unnamed = 0;
 
 	/** @param wanted "an integer in 1..65535". */
 	add(field: string, wanted: string, got: unknown): void {
@@ -21,13 +22,16 @@ export class FieldProblems {
 	/** For faults that no single value shows. */
 	addText(field: string, message: string): void {
 		if (this.#problems.length < MAX_PROBLEMS) this.#problems.push({ field, message });
+		else this.#unnamed += 1;
 	}
 
 	/** The admission of `object`, unless something was wrong. */
 	admit<T>(object: T): Admission<T> {
-		return this.#problems.length === 0
-			? { admitted: true, object }
-			: { admitted: false, problems: this.#problems };
+		if (this.#problems.length === 0) return { admitted: true, object };
+		if (this.#unnamed > 0) {
+			this.#problems.push({ field: "", message: `and ${this.#unnamed} more problems` });
+		}
+		return { admitted: false, problems: this.#problems };
 	}
 
 	/** An object, or undefined (and a problem) when the field holds anything else. */

@@ -11,7 +11,7 @@ export interface EndpointSelector {
 }
 
 interface Candidate {
-	readonly endpoint: Endpoint;
+	endpoint: Endpoint;
 	isReady: boolean;
 	/** Ends its work but still serves: used when nothing is ready. */
 	isLastResort: boolean;
@@ -62,8 +62,12 @@ function addCandidate(
 		});
 		return;
 	}
-	// An endpoint that moves between slices is in both for a while; ready in one of them counts.
-	known.isReady ||= ready;
+	// An endpoint that moves between slices is in both for a while; ready in one of them counts, and
+	// what that one says of it is the news.
+	if (ready && !known.isReady) {
+		known.isReady = true;
+		known.endpoint = { key, address, port, nodeName, zone, podName };
+	}
 	known.isLastResort ||= isLastResort;
 }
 

@@ -1,4 +1,5 @@
 import { formatSocketAddress, type IpAddress, ipFamilyOf } from "./address.ts";
+import { isEqualServicePort } from "./equal-service-ports.ts";
 import { joinEndpoints } from "./join-endpoints.ts";
 import {
 	type EndpointSlice,
@@ -61,18 +62,24 @@ const NO_SLICES: readonly EndpointSlice[] = [];
 
 export function createServicePortPlanner(options: PlanOptions): ServicePortPlanner {
 	let memos: ReadonlyMap<string, Memo> = new Map();
+	let plan: ServicePortPlan = { servicePorts: [], unserved: [] };
 	return {
 		plan(snapshot) {
 			const slicesByService = groupByService(snapshot.endpointSlices);
 			const next = new Map<string, Memo>();
+			let isChanged = false;
 			for (const [key, service] of snapshot.services) {
 				if (!isServed(service, options)) continue;
 				const slices = slicesByService.get(key) ?? NO_SLICES;
 				const before = memos.get(key);
-				next.set(key, isSame(before, service, slices) ? before : planService(service, slices));
+				const memo = isSame(before, service, slices) ? before : planService(service, slices);
+				isChanged ||= memo !== before;
+				next.set(key, memo);
 			}
+			if (isChanged || next.size !== memos.size)
+				plan = keepEqual(plan, assemble([...next.values()]));
 			memos = next;
-			return assemble([...next.values()]);
+			return plan;
 		},
 	};
 }
@@ -154,10 +161,22 @@ function planPort(
 	};
 }
 
+/** The new plan, with the ServicePorts that are what they were as the objects that they were. */
+function keepEqual(before: ServicePortPlan, after: ServicePortPlan): ServicePortPlan {
+	const known = new Map(before.servicePorts.map((servicePort) => [servicePort.key, servicePort]));
+	return {
+		...after,
+		servicePorts: after.servicePorts.map((servicePort) => {
+			const old = known.get(servicePort.key);
+			return old !== undefined && isEqualServicePort(old, servicePort) ? old : servicePort;
+		}),
+	};
+}
+
 /** Puts the Services together and settles what only shows between them. */
 function assemble(memos: readonly Memo[]): ServicePortPlan {
 	const unserved = memos.flatMap((memo) => memo.unserved);
-	const sorted = memos.flatMap((memo) => memo.ports).toSorted((a, b) => (a.key < b.key ? -1 : 1));
+	const sorted = memos.flatMap((memo) => memo.ports).sort((a, b) => (a.key < b.key ? -1 : 1));
 	const owners = new Map<string, ServicePort>();
 	const addresses = new Set<IpAddress>();
 	const served = sorted.filter((servicePort) => {
@@ -177,14 +196,14 @@ function assemble(memos: readonly Memo[]): ServicePortPlan {
 /** @returns undefined when the addresses are free and now its own, else who has which of them. */
 function claim(servicePort: ServicePort, owners: Map<string, ServicePort>): string | undefined {
 	const { protocol, port, virtualAddresses } = servicePort;
-	const claims = virtualAddresses.map(
-		({ address }) => `${formatSocketAddress(address, port)}/${protocol}`,
-	);
-	for (const text of claims) {
-		const owner = owners.get(text);
-		if (owner !== undefined) return `${text} belongs to ${owner.name}`;
+	for (const { address } of virtualAddresses) {
+		const owner = owners.get(`${address} ${port} ${protocol}`);
+		if (owner === undefined) continue;
+		return `${formatSocketAddress(address, port)}/${protocol} belongs to ${owner.name}`;
 	}
-	for (const text of claims) owners.set(text, servicePort);
+	for (const { address } of virtualAddresses) {
+		owners.set(`${address} ${port} ${protocol}`, servicePort);
+	}
 	return undefined;
 }
 
@@ -193,8 +212,8 @@ function withoutLoops(
 	addresses: ReadonlySet<IpAddress>,
 	unserved: UnservedPort[],
 ): ServicePort {
+	if (!servicePort.endpoints.some(({ address }) => addresses.has(address))) return servicePort;
 	const loops = servicePort.endpoints.filter(({ address }) => addresses.has(address));
-	if (loops.length === 0) return servicePort;
 	for (const { key } of loops) {
 		unserved.push({
 			name: servicePort.name,

@@ -44,6 +44,23 @@ describe("parseIpAddress()", () => {
 	});
 });
 
+describe("compareIpAddresses()", () => {
+	it("sorts by number, IPv4 first", () => {
+		const texts = ["fd10::2", "10.0.0.10", "fd10::1", "9.255.255.255", "10.0.0.9", "255.0.0.1"];
+		const addresses = texts
+			.map((text) => parseIpAddress(text))
+			.filter((each) => each !== undefined);
+		expect(addresses.toSorted(compareIpAddresses)).toEqual([
+			"9.255.255.255",
+			"10.0.0.9",
+			"10.0.0.10",
+			"255.0.0.1",
+			"fd10::1",
+			"fd10::2",
+		]);
+	});
+});
+
 describe("formatSocketAddress()", () => {
 	it("brackets IPv6", () => {
 		expect(formatSocketAddress("10.0.0.1", 80)).toBe("10.0.0.1:80");

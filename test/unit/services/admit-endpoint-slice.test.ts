@@ -81,6 +81,11 @@ describe("admitEndpointSlice()", () => {
 		["unspecified", rawSlice({ endpoints: ["0.0.0.0"] }), /not unspecified/],
 		["link-local", rawSlice({ endpoints: ["169.254.169.254"] }), /not link-local/],
 		["multicast", rawSlice({ addressType: "IPv6", endpoints: ["ff02::1"] }), /not multicast/],
+		[
+			"a port twice",
+			rawSlice({ ports: [{ port: 1 }, { port: 2 }] }),
+			/^ports\[1\]\.name: wanted a name that no/,
+		],
 		["port 70000", rawSlice({ ports: [{ port: 70_000 }] }), /^ports\[0\]\.port: .* got 70000$/],
 		[
 			"ready as text",

@@ -44,6 +44,29 @@ describe("admitEndpoints()", () => {
 	});
 });
 
+describe("admitEndpoints() and many ports", () => {
+	it("refuses one name twice in a subset, and takes one name with two protocols", () => {
+		const metadata = { namespace: "shop", name: "cart" };
+		const of = (protocol: string) =>
+			admitEndpoints({
+				metadata,
+				subsets: [
+					{
+						addresses: [{ ip: "10.244.1.2" }],
+						ports: [
+							{ name: "a", port: 1 },
+							{ name: "a", port: 2, protocol },
+						],
+					},
+				],
+			});
+		expect(problemsOf(of("TCP"))).toEqual([
+			'subsets[0].ports[1].name: wanted a name that no other port has, got "a"',
+		]);
+		expect(admitted(of("UDP"))[0]?.ports).toHaveLength(2);
+	});
+});
+
 describe("admitNode()", () => {
 	it("puts internal addresses first and reads the zone", () => {
 		const node = admitted(

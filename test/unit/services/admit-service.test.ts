@@ -29,6 +29,11 @@ describe("admitService()", () => {
 			rawService({ spec: { type: "ExternalName", externalName: "db.example.com" } }),
 			"ExternalName",
 		],
+		[
+			"headless by clusterIPs alone",
+			rawService({ spec: { clusterIP: undefined, clusterIPs: ["None"] } }),
+			"headless",
+		],
 		["LoadBalancer", rawService({ spec: { type: "LoadBalancer" } }), "addressed"],
 	])("tells the kind of a Service: %s", (_name, raw, kind) => {
 		expect(admitted(admitService(raw)).kind).toBe(kind);
@@ -71,6 +76,32 @@ describe("admitService()", () => {
 			/the other IP family/,
 		],
 		["lists that differ", rawService({ spec: { clusterIP: "10.96.0.9" } }), /same address as/],
+		["loopback", rawService({ clusterIp: "127.0.0.1" }), /an address that is not loopback/],
+		["every address", rawService({ clusterIp: "0.0.0.0" }), /not unspecified/],
+		["broadcast", rawService({ clusterIp: "255.255.255.255" }), /not broadcast/],
+		["multicast", rawService({ clusterIp: "ff02::1" }), /not multicast/],
+		[
+			"headless with an address",
+			rawService({ spec: { clusterIP: "None", clusterIPs: ["10.96.0.10"] } }),
+			/^spec\.clusterIPs: wanted nothing but "None"/,
+		],
+		[
+			"labels as text",
+			{ ...rawService(), metadata: { namespace: "shop", name: "a", labels: "x" } },
+			/^metadata\.labels: wanted an object/,
+		],
+		[
+			"a proxy name that is no text",
+			{
+				...rawService(),
+				metadata: {
+					namespace: "shop",
+					name: "a",
+					labels: { "service.kubernetes.io/service-proxy-name": true },
+				},
+			},
+			/^metadata\.labels\["service\.kubernetes\.io\/service-proxy-name"\]: wanted a string, got true$/,
+		],
 		["protocol", rawService({ ports: [{ port: 1, protocol: "ICMP" }] }), /one of TCP, UDP, SCTP/],
 		["upper-case name", rawService({ name: "Cart" }), /^metadata\.name: /],
 		["name with a newline", rawService({ name: "a\n-A INPUT" }), /^metadata\.name: /],
@@ -119,6 +150,13 @@ describe("admitService()", () => {
 	it("names everything that is wrong at once", () => {
 		const raw = rawService({ name: "X", clusterIp: "x", ports: [{ port: 0 }, { port: -1 }] });
 		expect(problemsOf(admitService(raw)).length).toBeGreaterThanOrEqual(4);
+	});
+
+	it("names twenty faults and counts the others", () => {
+		const ports = Array.from({ length: 50 }, () => ({ port: 0 }));
+		const problems = problemsOf(admitService(rawService({ ports })));
+		expect(problems).toHaveLength(21);
+		expect(problems.at(-1)).toBe("and 30 more problems");
 	});
 
 	it("shows a hostile value cut and escaped", () => {

@@ -118,6 +118,16 @@ describe("planServicePorts()", () => {
 		expect(endpointsOf([rawService()], slices.toReversed())).toEqual([["10.244.1.2:8080"]]);
 	});
 
+	it("of an endpoint in two slices, believes the one that calls it ready", () => {
+		const stale = { addresses: ["10.244.1.2"], conditions: { ready: false }, nodeName: "old" };
+		const slices = [
+			rawSlice({ name: "s1", endpoints: [stale] }),
+			rawSlice({ name: "s2", endpoints: [{ addresses: ["10.244.1.2"], nodeName: "new" }] }),
+		];
+		const { servicePorts } = planServicePorts(snapshotOf([rawService()], slices), plain);
+		expect(servicePorts[0]?.endpoints[0]?.nodeName).toBe("new");
+	});
+
 	it("names SCTP ports and serves the others", () => {
 		const ports = [
 			{ name: "sig", protocol: "SCTP", port: 36_412 },
@@ -166,5 +176,41 @@ describe("createServicePortPlanner()", () => {
 		expect(a2).toBe(a);
 		expect(b2).not.toBe(b);
 		expect(b2?.endpoints).toHaveLength(1);
+	});
+
+	it("gives the same object also where its Service came anew and means the same", () => {
+		const planner = createServicePortPlanner(plain);
+		const raw = () =>
+			snapshotOf([rawService()], [rawSlice({ endpoints: ["10.244.1.2", "10.96.0.10"] })]);
+		const before = planner.plan(raw());
+		const after = planner.plan(raw());
+		expect(after.servicePorts[0]).toBe(before.servicePorts[0]);
+		expect(after.unserved).toEqual(before.unserved);
+	});
+
+	it("gives the same plan again where nothing changed, and forgets what went", () => {
+		const planner = createServicePortPlanner(plain);
+		const snapshot = snapshotOf([rawService()], [rawSlice()]);
+		expect(planner.plan(snapshot)).toBe(planner.plan(snapshot));
+		expect(planner.plan(snapshotOf([])).servicePorts).toEqual([]);
+	});
+
+	it.each([
+		["the port", rawService({ ports: [{ name: "http", port: 81 }] }), rawSlice()],
+		["the address", rawService({ clusterIp: "10.96.0.11" }), rawSlice()],
+		["the affinity", rawService({ spec: { sessionAffinity: "ClientIP" } }), rawSlice()],
+		["an endpoint", rawService(), rawSlice({ endpoints: ["10.244.1.3"] })],
+		[
+			"where an endpoint is",
+			rawService(),
+			rawSlice({ endpoints: [{ addresses: ["10.244.1.2"], nodeName: "node2" }] }),
+		],
+	])("gives another object when %s changed", (_name, service, slice) => {
+		const planner = createServicePortPlanner(plain);
+		const [before] = planner.plan(snapshotOf([rawService()], [rawSlice()])).servicePorts;
+		const snapshot = snapshotOf([service], [slice]);
+		const [after] = planner.plan(snapshot).servicePorts;
+		expect(after).not.toBe(before);
+		expect(after).toEqual(planServicePorts(snapshot, plain).servicePorts[0]);
 	});
 });

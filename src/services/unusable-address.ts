@@ -16,3 +16,13 @@ export function whyNoEndpoint(address: IpAddress): string | undefined {
 	if (address.startsWith("0.") && address !== "0.0.0.0") return undefined;
 	return REFUSED_RANGES.get(ipaddr.parse(address).range());
 }
+
+/**
+ * Why no Service may have this address, or undefined when it may.
+ *
+ * A cluster hands out addresses of its Service range only; a file can name any, and a rule for
+ * 127.0.0.1 would take the host's own traffic.
+ */
+export function whyNoClusterIp(address: IpAddress): string | undefined {
+	return address === "255.255.255.255" ? "broadcast" : whyNoEndpoint(address);
+}

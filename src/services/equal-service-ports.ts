@@ -1,0 +1,46 @@
+import type { SessionAffinity } from "./objects.ts";
+import type { Endpoint, ServicePort, VirtualAddress } from "./service-port.ts";
+
+/** True when the two mean the same in every field, endpoints and their order included. */
+export function isEqualServicePort(a: ServicePort, b: ServicePort): boolean {
+	if (a === b) return true;
+	// Namespace, names, protocol and family are in the key.
+	return (
+		a.key === b.key &&
+		a.port === b.port &&
+		isEqualAffinity(a.sessionAffinity, b.sessionAffinity) &&
+		isEqualList(a.virtualAddresses, b.virtualAddresses, isEqualAddress) &&
+		isEqualList(a.endpoints, b.endpoints, isEqualEndpoint)
+	);
+}
+
+function isEqualAffinity(a: SessionAffinity, b: SessionAffinity): boolean {
+	const timeoutOf = (affinity: SessionAffinity) =>
+		affinity.type === "ClientIP" ? affinity.timeoutMs : undefined;
+	return a.type === b.type && timeoutOf(a) === timeoutOf(b);
+}
+
+function isEqualAddress(a: VirtualAddress, b: VirtualAddress): boolean {
+	return a.kind === b.kind && a.address === b.address;
+}
+
+function isEqualEndpoint(a: Endpoint, b: Endpoint): boolean {
+	return (
+		a.key === b.key && a.nodeName === b.nodeName && a.zone === b.zone && a.podName === b.podName
+	);
+}
+
+function isEqualList<T>(
+	a: readonly T[],
+	b: readonly T[],
+	isEqual: (a: T, b: T) => boolean,
+): boolean {
+	return (
+		a === b ||
+		(a.length === b.length &&
+			a.every((item, index) => {
+				const other = b[index];
+				return other !== undefined && (item === other || isEqual(item, other));
+			}))
+	);
+}
