@@ -26,6 +26,12 @@ export interface Source {
 
 	status(): SourceStatus;
 
+	/**
+	 * Looks at everything again now (SIGHUP), for sources that could miss a change. Returns at once;
+	 * a change is told as any other. Does nothing before the start and after the abort.
+	 */
+	refresh?(): void;
+
 	/** Resolves when, after the abort, nothing of it is open any more. */
 	closed(): Promise<void>;
 }
