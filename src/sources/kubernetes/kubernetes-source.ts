@@ -63,6 +63,8 @@ export interface KubernetesSourceOptions {
 	readonly random?: () => number;
 	readonly limits?: Partial<ReflectorLimits>;
 	readonly timing?: Partial<ConnectionTiming>;
+	/** How long the first complete state waits for this node's Node, in milliseconds. */
+	readonly nodePatienceMs?: number;
 	/** Where a pod's service account is mounted. */
 	readonly serviceAccountFolder?: string;
 }
@@ -86,6 +88,7 @@ class KubernetesSource implements Source {
 	#changed: () => void = () => {};
 	#closed: Promise<void> = Promise.resolve();
 	#failing = false;
+	#waitsForNode = true;
 
 	constructor(options: KubernetesSourceOptions) {
 		const { admit = ADMIT, cluster, env, log, clock = systemClock } = options;
@@ -108,6 +111,11 @@ class KubernetesSource implements Source {
 		const reflectors = this.#makeReflectors(signal);
 		this.#reflectors = reflectors;
 		this.#closed = this.#run(Object.values(reflectors), signal);
+		const patience = setTimeout(() => {
+			this.#waitsForNode = false;
+			this.#onChange(signal);
+		}, this.#options.nodePatienceMs ?? 5_000);
+		signal.addEventListener("abort", () => clearTimeout(patience), { once: true });
 	}
 
 	isSynced(): boolean {
@@ -115,7 +123,8 @@ class KubernetesSource implements Source {
 		if (reflectors === undefined) return false;
 		const { services, slices, node } = reflectors;
 		// What the Node tells is welcome and not needed; but a moment's patience saves a second plan.
-		return services.isSynced && slices.isSynced && node.hasTried;
+		const isNodeSettled = node.hasTried || !this.#waitsForNode;
+		return services.isSynced && slices.isSynced && isNodeSettled;
 	}
 
 	snapshot(): Snapshot {

@@ -33,21 +33,6 @@ describe("an API server that cannot be reached", () => {
 		);
 	});
 
-	it("may turn out to be a Service: said once it is known, and at the next failure", async () => {
-		const api = await serveApi();
-		api.put(
-			apiService("kubernetes", {
-				namespace: "default",
-				spec: { clusterIP: "127.0.0.1", clusterIPs: ["127.0.0.1"] },
-			}),
-		);
-		const running = runSource({ kubeconfig: undefined, master: api.url });
-		await until("synced", () => running.source.isSynced());
-		expect(messages(running, "warn").join()).toContain("the API server's address is a Service");
-		await api.stop();
-		expect(await problemOf(running)).toContain("only a running service proxy makes reachable");
-	});
-
 	it("directly is reached through the kubeconfig's proxy", async () => {
 		const authority = new CertificateAuthority();
 		const tls = authority.issue({ commonName: "api", names: ["IP:127.0.0.1"] });
@@ -114,6 +99,36 @@ describe("this node's Node", () => {
 		).toHaveLength(1);
 		expect(running.source.status().problem).toBeUndefined();
 		expect(running.services()).toEqual(["shop/cart"]);
+	});
+});
+
+describe("this node's Node that is slow to come", () => {
+	it("is waited for a little, and no longer", async () => {
+		const api = await serveApi();
+		api.put(apiService("cart"));
+		api.failNext({ fault: "hang", plural: "nodes", times: Number.POSITIVE_INFINITY });
+		const running = runSource(
+			{ kubeconfig: undefined, master: api.url },
+			{ nodePatienceMs: 100, limits: { streamIdleMs: 60_000 } },
+		);
+		await until("services are there", () => running.services().length === 1);
+		const changes = running.changes();
+		await until("synced", () => running.source.isSynced());
+		expect(running.changes()).toBeGreaterThan(changes);
+	});
+});
+
+describe("a server that redirects", () => {
+	it("is not followed: our credentials are for nobody else", async () => {
+		const other = await serveApi();
+		const api = await serveApi();
+		const fault = { status: 307, headers: { location: other.url } };
+		api.failNext({ fault, times: Number.POSITIVE_INFINITY });
+		const running = runSource({ kubeconfig: undefined, master: api.url });
+		expect(await problemOf(running)).toContain(
+			"answers with a redirect (307), which is not followed",
+		);
+		expect(other.requests).toEqual([]);
 	});
 });
 

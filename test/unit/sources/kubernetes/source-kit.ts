@@ -10,10 +10,10 @@ import { type FakeApi, type FakeApiOptions, startFakeApi } from "../../../kit/fa
 
 /** The real bounds are for people; tests only keep their order. */
 const FAST: Partial<ReflectorLimits> = {
-	listHeadersMs: 2_000,
-	listIdleMs: 2_000,
-	watchHeadersMs: 2_000,
-	streamIdleMs: 300,
+	listHeadersMs: 4_000,
+	listIdleMs: 4_000,
+	watchHeadersMs: 4_000,
+	streamIdleMs: 4_000,
 	watchIdleMs: 10_000,
 	pingedWatchIdleMs: 10_000,
 	shortWatchMs: 50,
@@ -44,11 +44,11 @@ function recordingLog(): Log & { readonly lines: LogLine[] } {
 	return log;
 }
 
-/** Waits until a condition holds. @throws after five seconds, with what it was waiting for. */
+/** Waits until a condition holds. @throws after ten seconds, with what it was waiting for. */
 export async function until(what: string, holds: () => boolean): Promise<void> {
-	const endMs = performance.now() + 5_000;
+	const endMs = performance.now() + 10_000;
 	while (!holds()) {
-		if (performance.now() > endMs) throw new Error(`Still not so after 5 s: ${what}`);
+		if (performance.now() > endMs) throw new Error(`Still not so after 10 s: ${what}`);
 		// oxlint-disable-next-line no-await-in-loop -- this is the wait
 		await new Promise((resolve) => setTimeout(resolve, 2));
 	}
@@ -79,7 +79,7 @@ export function runSource(
 		serviceProxyName: undefined,
 		log,
 		env: {},
-		timing: { connectMs: 2_000 },
+		timing: { connectMs: 4_000 },
 		...rest,
 		limits: { ...FAST, ...limits },
 	});
