@@ -1,0 +1,136 @@
+import { describe, expect, test as it, onTestFinished } from "vitest";
+import { admitService } from "../../../../src/services/admit-service.ts";
+import type { Service } from "../../../../src/services/objects.ts";
+import { silentLog } from "../../../../src/shared/log.ts";
+import { ApiError } from "../../../../src/sources/kubernetes/api-errors.ts";
+import { DEFAULT_LIMITS } from "../../../../src/sources/kubernetes/limits.ts";
+import { ObjectStore, one } from "../../../../src/sources/kubernetes/object-store.ts";
+import { Reflector } from "../../../../src/sources/kubernetes/reflector.ts";
+import { servicesResource } from "../../../../src/sources/kubernetes/resources.ts";
+import { apiService } from "../../../kit/fake-api/api-objects.ts";
+import { lost, MemoryApi } from "./memory-api.ts";
+import { until } from "./source-kit.ts";
+
+function aReflector(streamingLists = false, failures: readonly ApiError[] = []) {
+	const api = new MemoryApi({ streamingLists });
+	api.failures.push(...failures);
+	const reading = { kind: "Service", admit: one(admitService) };
+	const store = new ObjectStore<Service>(reading, silentLog);
+	const waits: number[] = [];
+	let changes = 0;
+	const reflector = new Reflector<Service>({
+		choose: () => ({ resource: servicesResource(undefined), reading }),
+		store,
+		transport: api,
+		problems: { report: () => {}, clear: () => {} },
+		onChange: () => {
+			changes += 1;
+		},
+		limits: DEFAULT_LIMITS,
+		clock: { wallMs: () => 0, monotonicMs: () => 0 },
+		random: () => 0.5,
+		log: silentLog,
+		sleep: (ms) => {
+			waits.push(ms);
+			return new Promise((resolve) => setImmediate(resolve));
+		},
+	});
+	const abort = new AbortController();
+	const running = reflector.run(abort.signal);
+	onTestFinished(async () => {
+		abort.abort();
+		await running;
+		api.close();
+	});
+	return { api, reflector, store, waits, changes: () => changes };
+}
+
+describe("Reflector", () => {
+	it("asks first for a streaming list, then for pages out of the server's cache, then watches", async () => {
+		const { api } = aReflector();
+		await until("watching", () => api.watches.length === 1);
+		const [stream, list, watch] = api.requests.map(({ query }) => query);
+		const selectors = {
+			labelSelector: "!service.kubernetes.io/service-proxy-name",
+			fieldSelector: "spec.clusterIP!=None",
+		};
+		const watching = { watch: "true", allowWatchBookmarks: "true", timeoutSeconds: "450" };
+		expect(stream).toEqual({
+			...selectors,
+			...watching,
+			sendInitialEvents: "true",
+			resourceVersionMatch: "NotOlderThan",
+		});
+		expect(list).toEqual({ ...selectors, limit: "500", resourceVersion: "0" });
+		expect(watch).toEqual({ ...selectors, ...watching, resourceVersion: "100" });
+		expect(api.requests).toHaveLength(3);
+	});
+
+	it("never asks for a streaming list again where it was refused", async () => {
+		const { api } = aReflector();
+		await until("watching", () => api.watches.length === 1);
+		api.database.compact();
+		api.close();
+		await until("watching again", () => api.watches.length === 1);
+		const streams = api.requests.filter(({ query }) => query["sendInitialEvents"] !== undefined);
+		expect(streams).toHaveLength(1);
+	});
+
+	it("reads a list that is too big for one answer in pages", async () => {
+		const tooBig = new ApiError("too-big", "too big");
+		const refused = new ApiError("status", "no streams", { status: 422 });
+		const { api, reflector } = aReflector(false, [refused, tooBig]);
+		await until("synced", () => reflector.isSynced);
+		const lists = api.requests.filter(({ verb }) => verb === "list");
+		expect(lists.map(({ query }) => query["resourceVersion"])).toEqual(["0", undefined]);
+	});
+
+	it.each([
+		["broke", lost(), 2_400],
+		[
+			"was put off with Retry-After",
+			new ApiError("status", "busy", { status: 429, retryAfterMs: 7_000 }),
+			7_000,
+		],
+		["could not be opened", new ApiError("unreachable", "refused"), 2_400],
+	])(
+		"a watch that %s is opened again from where it was, after a wait",
+		async (_how, error, waitMs) => {
+			const { api, waits } = aReflector(true);
+			api.database.put(apiService("a"));
+			await until("watching", () => api.watches.length === 1);
+			api.database.put(apiService("b"));
+			for (const watch of api.watches) watch.bookmark();
+			await until("taken in", () => api.watches.length === 1);
+			waits.length = 0;
+			api.failures.push(error);
+			api.close();
+			await until("watching again", () => api.watches.length === 1);
+			expect(waits).toEqual([1_200, waitMs]);
+			expect(api.requests.at(-1)?.query["resourceVersion"]).toBe("102");
+			expect(api.requests.at(-1)?.query["sendInitialEvents"]).toBeUndefined();
+		},
+	);
+
+	it("tells of a batch of events once", async () => {
+		const { api, changes, store } = aReflector(true);
+		await until("watching", () => api.watches.length === 1);
+		await until("first", () => changes() === 1);
+		const lines = Array.from({ length: 50 }, (_, index) =>
+			JSON.stringify({ type: "ADDED", object: apiService(`s${index}`) }),
+		);
+		for (const watch of api.watches) watch.text(`${lines.join("\n")}\n`);
+		await until("taken in", () => [...store.objects()].length === 50);
+		expect(changes()).toBeLessThanOrEqual(3);
+	});
+
+	it("an object made anew under its old name replaces the old one", async () => {
+		const { api, store } = aReflector(true);
+		api.database.put(apiService("a"));
+		await until("there", () => [...store.objects()].length === 1);
+		api.database.delete("Service", "shop", "a");
+		api.database.put(apiService("a", { spec: { ports: [{ name: "new", port: 81 }] } }));
+		await until("replaced", () => [...store.objects()][0]?.ports[0]?.port === 81);
+		expect([...store.objects()]).toHaveLength(1);
+	});
+});
