@@ -24,7 +24,7 @@ export async function showKill(stage: Stage, setting: Setting, story: Story): Pr
 	stage.scene("An endpoint dies, and nobody notices");
 	stage.tell(`The client sends ${REQUESTS} requests to "web", one after the other. In between,
 		${victim}'s process gets SIGKILL. The EndpointSlice goes on to name it, as in the seconds before a cluster
-		notices; a kernel proxy would send every third client into nothing.`);
+		notices; a proxy in the kernel would go on sending every third client there.`);
 	const { before, after } = await requestAcrossKill(setting, victim);
 	story.webRequests += before.length + after.length;
 	const row = (replies: readonly Reply[]) => names(replies).map(paintEndpoint).join(" ");
@@ -79,7 +79,7 @@ export async function showLog(stage: Stage, setting: Setting, story: Story): Pro
 	stage.tell(`Every connection passes through the daemon, so each leaves one record: who, to whom, after
 		which tries, how many bytes, how it ended. The first one that met the dead endpoint, as it was logged:`);
 	const [first] = retried;
-	if (first !== undefined) stage.show(...inParts(first.line), "", ...inWords(first));
+	if (first !== undefined) stage.show(...inParts(first.line), ...inWords(first));
 	stage.claim(
 		`${story.webRequests} connections to "web", ${records.length} records`,
 		records.length === story.webRequests,
@@ -165,7 +165,7 @@ async function webRecords({ daemon }: Setting, wanted: number): Promise<readonly
 /** The JSON line, broken where it can be read. */
 function inParts(line: LogLine): readonly string[] {
 	return JSON.stringify(line)
-		.replaceAll(/,"(attempts|affinity|bytesIn|connectMs|msg)"/g, ',\n "$1"')
+		.replaceAll(/,"(attempts|bytesIn)"/g, ',\n  "$1"')
 		.split("\n")
 		.map((part) => paint("dim", part));
 }

@@ -92,7 +92,7 @@ export async function udpTraffic(traffic: UdpTraffic): Promise<UdpResult[]> {
 	try {
 		for (let index = 0; index < count; index += 1) {
 			if (index > 0 && traffic.pauseMs !== undefined) await sleep(traffic.pauseMs);
-			socket ??= await openUdp(traffic);
+			socket ??= await openUdp(traffic, index);
 			results.push(await udpOnce(socket, traffic));
 			if (traffic.socketEach === true) {
 				socket.close();
@@ -105,11 +105,11 @@ export async function udpTraffic(traffic: UdpTraffic): Promise<UdpResult[]> {
 	return results;
 }
 
-async function openUdp({ address, port, localPort, connected }: UdpTraffic) {
+async function openUdp({ address, port, localPort, connected }: UdpTraffic, index: number) {
 	const socket = createSocket(address.includes(":") ? "udp6" : "udp4");
 	await new Promise<void>((resolve, reject) => {
 		socket.once("error", reject);
-		socket.bind(localPort ?? 0, () => resolve());
+		socket.bind(localPort === undefined ? 0 : localPort + index, () => resolve());
 	});
 	if (connected !== true) return socket;
 	await new Promise<void>((resolve, reject) => {

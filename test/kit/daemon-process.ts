@@ -1,4 +1,5 @@
 import type { ChildProcess } from "node:child_process";
+import { resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import type { HttpAnswer } from "./agent-protocol.ts";
@@ -40,7 +41,10 @@ const HEALTHZ_PORT = 10_256;
 const { KUP_TEST_PROGRAM = "src/main.ts" } = process.env;
 
 /** The entry that is tested: the sources as they are, or what ships (`npm test` says so). */
-export const DAEMON_PROGRAM = fileURLToPath(new URL(`../../${KUP_TEST_PROGRAM}`, import.meta.url));
+export const DAEMON_PROGRAM = resolve(
+	fileURLToPath(new URL("../../", import.meta.url)),
+	KUP_TEST_PROGRAM,
+);
 
 /** Starts the daemon in a namespace of a lab; it is killed with the lab at the latest. */
 export function startDaemon(options: DaemonOptions): DaemonProcess {
