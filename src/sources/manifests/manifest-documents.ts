@@ -1,21 +1,13 @@
-import {
-	Composer,
-	type Document,
-	isCollection,
-	isNode,
-	isScalar,
-	LineCounter,
-	Parser,
-	visit,
-} from "yaml";
+import { Composer, type Document, isCollection, isNode, isScalar, LineCounter, visit } from "yaml";
 import { describeError } from "../../shared/errors.ts";
+import { NestedTooDeeplyError, readTokens } from "./yaml-tokens.ts";
 
 /** Documents in one file; further ones are left out and that is a fault of the file. */
 export const MAX_DOCUMENTS = 10_000;
 
 /**
- * The YAML parser needs about 2 s and 100 MB for each MiB and cannot be interrupted (measured on a
- * slow core); JSON, which is read natively, may be as large as a file may.
+ * The YAML parser needs up to 1 s and 100 MB for each MiB (measured), a fifth of it in one piece;
+ * JSON, which is read natively, may be as large as a file may.
  */
 export const MAX_YAML_CHARACTERS = 8 * 1_024 * 1_024;
 
@@ -40,9 +32,12 @@ export interface ManifestDocument {
 
 /**
  * The documents of a YAML or JSON text, one at a time, each with its value or the reason why it has
- * none. Never throws; a text that cannot be read on ends with a faulty document.
+ * none; an `undefined` in between is a moment to let others work. Never throws; a text that cannot be
+ * read on ends with a faulty document.
  */
-export function* readDocuments(text: string): Generator<ManifestDocument, void, undefined> {
+export function* readDocuments(
+	text: string,
+): Generator<ManifestDocument | undefined, void, undefined> {
 	const json = readJson(text);
 	if (json !== undefined) {
 		yield json;
@@ -71,33 +66,44 @@ function readJson(text: string): ManifestDocument | undefined {
 
 function lineInJson(text: string, path: FieldPath): number | undefined {
 	if (text.length > MAX_JSON_TO_LOCATE) return undefined;
-	const [document] = readYaml(text);
+	const document = readYaml(text).find((each) => each !== undefined);
 	return document?.lineOf(path);
 }
 
-function* readYaml(text: string): Generator<ManifestDocument, void, undefined> {
+function* readYaml(text: string): Generator<ManifestDocument | undefined, void, undefined> {
 	const lines = new LineCounter();
-	const parser = new Parser(lines.addNewLine);
-	// Its own check for equal keys takes the square of their number; ours does not.
-	const composer = new Composer({
-		prettyErrors: false,
-		uniqueKeys: false,
-		merge: true,
-		logLevel: "silent",
-	});
 	let number = 0;
 	try {
-		for (const document of composer.compose(parser.parse(text))) {
-			number += 1;
+		for (const document of composeDocuments(text, lines)) {
+			if (document !== undefined) number += 1;
 			if (number > MAX_DOCUMENTS) {
 				yield faulty(number, `wanted at most ${MAX_DOCUMENTS} documents in one file, got more`);
 				return;
 			}
-			yield toDocument(number, document, lines);
+			yield document === undefined ? undefined : toDocument(number, document, lines);
 		}
 	} catch (error) {
 		yield faulty(number + 1, unreadable(error));
 	}
+}
+
+function* composeDocuments(
+	text: string,
+	lines: LineCounter,
+): Generator<Document.Parsed | undefined, void, undefined> {
+	// Its own check for equal keys takes the square of their number; ours does not.
+	const options = {
+		prettyErrors: false,
+		uniqueKeys: false,
+		merge: true,
+		logLevel: "silent",
+	} as const;
+	const composer = new Composer(options);
+	for (const token of readTokens(text, lines)) {
+		if (token === undefined) yield undefined;
+		else yield* composer.next(token);
+	}
+	yield* composer.end();
 }
 
 function toDocument(
@@ -133,6 +139,7 @@ function faulty(number: number, fault: string, line?: number): ManifestDocument 
 
 /** The parser recurses, so that its stack ends before the text does. */
 function unreadable(error: unknown): string {
+	if (error instanceof NestedTooDeeplyError) return error.message;
 	return error instanceof RangeError ? "is nested too deeply" : describeError(error);
 }
 

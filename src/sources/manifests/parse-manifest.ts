@@ -57,18 +57,20 @@ export function parseManifest(text: string, nodeName: string): ParsedManifest {
 	}
 }
 
-/** The same with a stop after each document, so that a caller can let others work in between. */
+/** The same with many stops, so that a caller can let others work in between. */
 export function* parseInSteps(
 	text: string,
 	nodeName: string,
 ): Generator<undefined, ParsedManifest, undefined> {
 	const reading = new Reading(nodeName);
 	for (const document of readDocuments(text)) {
-		reading.addDocument(document);
+		if (document !== undefined) yield* reading.addDocument(document);
 		yield undefined;
 	}
 	return reading;
 }
+
+type Steps = Generator<undefined, void, undefined>;
 
 /** Where in a document an object stands. */
 interface Place {
@@ -90,17 +92,17 @@ class Reading implements ParsedManifest {
 		this.#nodeName = nodeName;
 	}
 
-	addDocument(document: ManifestDocument): void {
+	*addDocument(document: ManifestDocument): Steps {
 		const { content, number } = document;
 		if ("fault" in content) {
 			const faults = [{ line: content.line, text: content.fault }];
 			this.#report({ document: number, object: "", faults });
 		} else if (content.value !== null && content.value !== undefined) {
-			this.#add(content.value, { document, path: [], depth: 0, inherited: {} });
+			yield* this.#add(content.value, { document, path: [], depth: 0, inherited: {} });
 		}
 	}
 
-	#add(value: unknown, place: Place): void {
+	*#add(value: unknown, place: Place): Steps {
 		this.#seen += 1;
 		if (this.#seen > MAX_OBJECTS) {
 			if (this.#seen > MAX_OBJECTS + 1) return;
@@ -120,24 +122,24 @@ class Reading implements ParsedManifest {
 			this.#refuse("", place, [wantedText("kind", kind)]);
 		else if (typeof apiVersion !== "string" || apiVersion === "") {
 			this.#refuse(kind, place, [wantedText("apiVersion", apiVersion)]);
-		} else this.#addTyped(raw, { kind, apiVersion }, place);
+		} else yield* this.#addTyped(raw, { kind, apiVersion }, place);
 	}
 
-	#addTyped(
+	*#addTyped(
 		raw: RawObject,
 		type: { readonly kind: string; readonly apiVersion: string },
 		place: Place,
-	): void {
+	): Steps {
 		const { kind, apiVersion } = type;
 		const itemKind = kind.endsWith("List") ? kind.slice(0, -"List".length) : undefined;
 		if (isManifestKind(kind, apiVersion)) this.#addObject(kind, raw, place);
-		else if (itemKind === "" && apiVersion === "v1") this.#addItems(kind, raw, place, {});
+		else if (itemKind === "" && apiVersion === "v1") yield* this.#addItems(kind, raw, place, {});
 		else if (itemKind !== undefined && isManifestKind(itemKind, apiVersion)) {
-			this.#addItems(kind, raw, place, { kind: itemKind, apiVersion });
+			yield* this.#addItems(kind, raw, place, { kind: itemKind, apiVersion });
 		} else this.#countOther(`${kind} ${apiVersion}`);
 	}
 
-	#addItems(kind: string, raw: RawObject, place: Place, inherited: RawObject): void {
+	*#addItems(kind: string, raw: RawObject, place: Place, inherited: RawObject): Steps {
 		const items = raw["items"] ?? [];
 		if (!Array.isArray(items)) {
 			this.#refuse(kind, place, [
@@ -152,7 +154,8 @@ class Reading implements ParsedManifest {
 			return;
 		}
 		for (const [index, item] of items.entries()) {
-			this.#add(item, { ...place, path: [...place.path, "items", index], depth, inherited });
+			yield undefined;
+			yield* this.#add(item, { ...place, path: [...place.path, "items", index], depth, inherited });
 		}
 	}
 
