@@ -26,6 +26,8 @@ export interface RecurringFailureOptions {
  *
  * Never more than eight failing lines per interval, however fast it flaps; what was not logged is
  * counted and told by the next line. No timers: lines come out of the calls.
+ *
+ * What ends a failure is {@link succeeded}; where no success is ever told, {@link sweep}.
  */
 export class RecurringFailure {
 	readonly #options: RecurringFailureOptions;
@@ -33,6 +35,7 @@ export class RecurringFailure {
 	readonly #summaryMs: number;
 	#problem: string | undefined;
 	#failures = 0;
+	#failuresAtSweep = 0;
 	#beganAtMs = 0;
 	#announced: string | undefined;
 	#saidAtMs = 0;
@@ -56,6 +59,7 @@ export class RecurringFailure {
 		const now = this.#clock.monotonicMs();
 		if (this.#problem === undefined) {
 			this.#failures = 0;
+			this.#failuresAtSweep = 0;
 			this.#beganAtMs = now;
 			this.#announced = undefined;
 		}
@@ -82,6 +86,16 @@ export class RecurringFailure {
 		const { log, recovered } = this.#options;
 		log.info({ ...fields, ...this.#counts(this.#clock.monotonicMs()) }, recovered);
 		this.#unreported = 0;
+	}
+
+	/**
+	 * For what may fail a thousand times a second and has no success of its own, such as a drop: it is
+	 * over when it has not happened between two calls.
+	 */
+	sweep(): void {
+		if (this.#problem === undefined) return;
+		if (this.#failures === this.#failuresAtSweep) this.succeeded();
+		else this.#failuresAtSweep = this.#failures;
 	}
 
 	#takeLine(now: number): boolean {

@@ -2,8 +2,8 @@ import { createBalancer } from "../../balancing/balancer.ts";
 import type { ConnectionRecord } from "../../services/connection-record.ts";
 import type { ServicePort } from "../../services/service-port.ts";
 import { describeError } from "../../shared/errors.ts";
+import { RecurringFailure } from "../../shared/recurring.ts";
 import type { LiveConnection } from "../engine.ts";
-import { FaultLog } from "../fault-log.ts";
 import type {
 	ListenTarget,
 	ProtocolRelay,
@@ -40,10 +40,10 @@ export class TcpRelay implements ProtocolRelay {
 	readonly #host: TcpConnectionHost;
 	readonly #connections = new Set<TcpConnection>();
 	readonly #sweepTimer: NodeJS.Timeout;
-	readonly #pauses: FaultLog;
-	readonly #refusals: FaultLog;
-	readonly #acceptFaults: FaultLog;
-	readonly #localFaults: FaultLog;
+	readonly #pauses: RecurringFailure;
+	readonly #refusals: RecurringFailure;
+	readonly #acceptFaults: RecurringFailure;
+	readonly #localFaults: RecurringFailure;
 	#overloadRefusals = 0;
 	#onEmpty: (() => void)[] = [];
 
@@ -56,30 +56,41 @@ export class TcpRelay implements ProtocolRelay {
 			maxDialing: MAX_DIALING,
 			now: () => clock.monotonicMs(),
 			onPaused: () =>
-				this.#pauses.happened({ descriptors: budget.used, descriptorLimit: budget.limit }),
+				this.#pauses.failed("out of file descriptors", {
+					descriptors: budget.used,
+					descriptorLimit: budget.limit,
+				}),
 		});
-		this.#pauses = new FaultLog(
+		this.#pauses = new RecurringFailure({
 			log,
-			"accepting paused: out of file descriptors, new connections wait for others to end",
-			"accepting resumed",
-		);
-		this.#refusals = new FaultLog(
+			clock,
+			failing: "accepting paused: new connections wait for others to end",
+			recovered: "accepting resumed",
+		});
+		this.#refusals = new RecurringFailure({
 			log,
-			"connections refused: too many wait for descriptors, or dial at once",
-			"no connection refused any more",
-		);
-		this.#acceptFaults = new FaultLog(log, "accepting fails", "accepting works again");
-		this.#localFaults = new FaultLog(
+			clock,
+			failing: "connections refused",
+			recovered: "no connection refused any more",
+		});
+		this.#acceptFaults = new RecurringFailure({
 			log,
-			"dialing fails for want of descriptors, local ports or memory",
-			"dialing works again",
-		);
+			clock,
+			failing: "accepting fails",
+			recovered: "accepting works again",
+		});
+		this.#localFaults = new RecurringFailure({
+			log,
+			clock,
+			failing: "dialing fails for want of descriptors, local ports or memory",
+			recovered: "dialing works again",
+		});
 		this.#host = {
 			clock,
 			dialTimeoutsMs: options.dialTimeoutsMs,
 			halfCloseIdleMs: options.halfCloseIdleMs,
 			dial,
-			onLocalError: (code) => this.#localFaults.happened({ errorCode: code }),
+			onLocalError: (code) => this.#localFaults.failed(code ?? "unknown"),
 			onDialed: () => this.#admission.dialed(),
 			onEnd: (connection, record) => this.#onEnd(connection, record),
 		};
@@ -104,7 +115,7 @@ export class TcpRelay implements ProtocolRelay {
 			balancer: createBalancer({ now: () => clock.monotonicMs(), random }),
 			onClient: (client) => this.#accept(client),
 			onError: (error) =>
-				this.#acceptFaults.happened({ service: servicePort.name, error: describeError(error) }),
+				this.#acceptFaults.failed(describeError(error), { service: servicePort.name }),
 		});
 	}
 
@@ -143,7 +154,9 @@ export class TcpRelay implements ProtocolRelay {
 		this.#connections.delete(connection);
 		if (record.end === "overload") {
 			this.#overloadRefusals += 1;
-			this.#refusals.happened({ service: record.service });
+			this.#refusals.failed("too many wait for descriptors, or dial at once", {
+				service: record.service,
+			});
 		}
 		this.#admission.left(connection);
 		this.#context.hooks.onConnectionEnd(record);

@@ -1,42 +1,15 @@
 import type { Clock } from "../../shared/clock.ts";
 import type { Log } from "../../shared/log.ts";
-import { FaultLog } from "../fault-log.ts";
+import { RecurringFailure } from "../../shared/recurring.ts";
+import { DROP_REASONS, type DropReason } from "../drop-reason.ts";
 
 /** Nothing of a kind for so long, or up to twice that, and it is said to be over. */
 const QUIET_MS = 60_000;
 
-/** Why a datagram was not passed on. */
-const DROP_REASONS = [
-	/** The ServicePort has no endpoint. */
-	"no-endpoint",
-	/** No descriptor, port or memory for a new flow, and no other flow to take it from. */
-	"no-descriptor",
-	/** The kernel takes no more towards the endpoint, or too much waits for that already. */
-	"queue-full",
-	/** The endpoint answered "nobody listens here", or has no route, and no other is left to try. */
-	"refused",
-	/** Sending to the endpoint failed otherwise: too long, forbidden by a packet filter. */
-	"send-failed",
-	/** The kernel takes no more towards the clients. */
-	"answer-queue-full",
-	/** Sending to the client failed. */
-	"answer-failed",
-	/** The flow ended while the datagram waited in it. */
-	"flow-ended",
-	/** It came to a flow's socket and not from the flow's endpoint. */
-	"foreign-sender",
-	/** Reading from a listener's socket failed; whatever it was is lost. */
-	"receive-failed",
-	/** Its source is no address and port that could be answered. */
-	"bad-source",
-] as const;
-
-export type DropReason = (typeof DROP_REASONS)[number];
-
 /** How often, and what is said of it. */
 interface Dropped {
 	count: number;
-	readonly faults: FaultLog;
+	readonly faults: RecurringFailure;
 }
 
 /**
@@ -49,7 +22,7 @@ interface Dropped {
 export class UdpDrops {
 	readonly #clock: Clock;
 	readonly #dropped: ReadonlyMap<DropReason, Dropped>;
-	readonly #evictions: FaultLog;
+	readonly #evictions: RecurringFailure;
 	#droppedCount = 0;
 	#evictedCount = 0;
 	#lastMs = Number.NEGATIVE_INFINITY;
@@ -60,16 +33,18 @@ export class UdpDrops {
 		this.#sweptAtMs = clock.monotonicMs();
 		this.#dropped = new Map(
 			DROP_REASONS.map((reason) => {
-				const began = `datagrams are dropped: ${reason}`;
-				const ended = `datagrams are no longer dropped: ${reason}`;
-				return [reason, { count: 0, faults: new FaultLog(log, began, ended) }];
+				const failing = `datagrams are dropped: ${reason}`;
+				const recovered = `datagrams are no longer dropped: ${reason}`;
+				const faults = new RecurringFailure({ log, clock, failing, recovered });
+				return [reason, { count: 0, faults }];
 			}),
 		);
-		this.#evictions = new FaultLog(
+		this.#evictions = new RecurringFailure({
 			log,
-			"UDP flows are ended to make room: table or descriptors used up",
-			"UDP flows have room again",
-		);
+			clock,
+			failing: "UDP flows are ended to make room",
+			recovered: "UDP flows have room again",
+		});
 	}
 
 	/** Datagrams since the start. */
@@ -99,14 +74,14 @@ export class UdpDrops {
 		const dropped = this.#dropped.get(reason);
 		if (dropped === undefined) return;
 		dropped.count += 1;
-		dropped.faults.happened({ service, errorCode: code });
+		dropped.faults.failed(reason, { service, errorCode: code });
 	}
 
 	/** @param service the one whose flow was ended. */
 	evict(service: string, udpFlows: number): void {
 		this.#lastMs = this.#clock.monotonicMs();
 		this.#evictedCount += 1;
-		this.#evictions.happened({ service, udpFlows });
+		this.#evictions.failed("table or descriptors used up", { service, udpFlows });
 	}
 
 	/** To be called while {@link isRecent}, at any rate. */

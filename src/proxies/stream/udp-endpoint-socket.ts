@@ -3,7 +3,7 @@ import type { RemoteInfo } from "node:dgram";
 import { ipFamilyOf, parseIpAddress } from "../../services/address.ts";
 import type { Endpoint } from "../../services/service-port.ts";
 import { errorCode } from "../../shared/errors.ts";
-import type { DropReason } from "./udp-drops.ts";
+import type { DropReason } from "../drop-reason.ts";
 import type { HeldBytes } from "./udp-held-bytes.ts";
 import type { CreateDatagramSocket, DatagramSocket } from "./udp-socket.ts";
 

@@ -2,10 +2,10 @@ import type { Balancer, Pick } from "../../balancing/pick.ts";
 import { formatSocketAddress, type IpAddress, type IpFamily } from "../../services/address.ts";
 import type { ConnectionEnd, ConnectionRecord } from "../../services/connection-record.ts";
 import type { Clock } from "../../shared/clock.ts";
+import type { DropReason } from "../drop-reason.ts";
 import type { LiveConnection } from "../engine.ts";
 import type { UdpLimits } from "../listener.ts";
 import { AttemptLog } from "./attempt-log.ts";
-import type { DropReason } from "./udp-drops.ts";
 import {
 	EndpointSocket,
 	type EndpointSocketFailure,

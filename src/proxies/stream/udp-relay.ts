@@ -1,4 +1,5 @@
 import type { ServicePort } from "../../services/service-port.ts";
+import type { DropReason } from "../drop-reason.ts";
 import type { LiveConnection } from "../engine.ts";
 import type {
 	ListenTarget,
@@ -7,7 +8,7 @@ import type {
 	UdpLimits,
 	UdpRelay,
 } from "../listener.ts";
-import { type DropReason, UdpDrops } from "./udp-drops.ts";
+import { UdpDrops } from "./udp-drops.ts";
 import type { UdpFlow } from "./udp-flow.ts";
 import { FlowTable } from "./udp-flow-table.ts";
 import { HeldBytes } from "./udp-held-bytes.ts";

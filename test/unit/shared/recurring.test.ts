@@ -95,3 +95,47 @@ describe("RecurringFailure", () => {
 		expect(lines[16]?.fields).toMatchObject({ failures: 1, unreported: 92 });
 	});
 });
+
+describe("RecurringFailure.sweep(), where no success is ever told", () => {
+	const said = (lines: readonly { readonly message: string }[]) =>
+		lines.map(({ message }) => message);
+
+	it("says a failure once, however often it comes", () => {
+		const { failure, lines } = aFailure();
+		for (let index = 0; index < 1_000; index += 1) failure.failed("EMFILE");
+		failure.sweep();
+		failure.failed("EMFILE");
+		failure.sweep();
+		expect(said(lines)).toEqual(["cannot do it"]);
+	});
+
+	it("says the end, with the count, after a whole time without it", () => {
+		const { failure, lines } = aFailure();
+		failure.failed("EMFILE", { service: "a" });
+		failure.failed("EMFILE", { service: "a" });
+		failure.sweep();
+		failure.sweep();
+		failure.sweep();
+		expect(lines).toMatchObject([
+			{ level: "warn", message: "cannot do it", fields: { service: "a", error: "EMFILE" } },
+			{ level: "info", message: "done again", fields: { failures: 2 } },
+		]);
+		expect(failure.problem).toBeUndefined();
+	});
+
+	it("begins anew after an end", () => {
+		const { failure, lines } = aFailure();
+		for (let round = 0; round < 2; round += 1) {
+			failure.failed("EMFILE");
+			failure.sweep();
+			failure.sweep();
+		}
+		expect(said(lines)).toEqual(["cannot do it", "done again", "cannot do it", "done again"]);
+	});
+
+	it("says nothing when nothing happened", () => {
+		const { failure, lines } = aFailure();
+		failure.sweep();
+		expect(lines).toEqual([]);
+	});
+});

@@ -1,8 +1,7 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test as it, vi } from "vitest";
-
+import type { DropReason } from "../../../../src/proxies/drop-reason.ts";
 import type { ServicePortListener } from "../../../../src/proxies/listener.ts";
-import type { DropReason } from "../../../../src/proxies/stream/udp-drops.ts";
 import type { ConnectionRecord } from "../../../../src/services/connection-record.ts";
 import { anEndpointAt, aServicePort } from "../builders.ts";
 import { aUdpRelay, type FakeSocket } from "./udp-fakes.ts";
