@@ -1,14 +1,11 @@
 import fc from "fast-check";
 import { expect, test as it } from "vitest";
 import { planRules, withoutCapture } from "../../../src/rules/plan.ts";
-import { restoreText } from "../../../src/rules/restore-text.ts";
-import { parseSavedRules } from "../../../src/rules/saved-rules.ts";
+import { planText } from "../../../src/rules/restore-text.ts";
 import { aBinding } from "../../kit/bindings.ts";
 
-const nothing = parseSavedRules("");
-
-it("restoreText() of one TCP and one UDP ServicePort", () => {
-	const plan = planRules(
+it("planText() of one TCP and one UDP ServicePort", () => {
+	const text = planText(
 		[
 			aBinding(),
 			aBinding({
@@ -23,7 +20,7 @@ it("restoreText() of one TCP and one UDP ServicePort", () => {
 		"ipv4",
 	);
 
-	expect(restoreText(plan, nothing)).toBe(`*filter
+	expect(text).toBe(`*filter
 :KUBE-NODEPORT-NON-LOCAL - [0:0]
 -I INPUT 1 -m comment --comment "Ensure that non-local NodePort traffic can flow" -j KUBE-NODEPORT-NON-LOCAL
 -A KUBE-NODEPORT-NON-LOCAL -m conntrack --ctstate RELATED,ESTABLISHED -m conntrack --ctstate DNAT -j ACCEPT
@@ -138,7 +135,7 @@ it("no rule of nat is without a destination and a protocol, whatever the names",
 			const bindings = names.map(([namespace, service, portName]) =>
 				aBinding({ namespace, service, portName }),
 			);
-			const text = restoreText(planRules(bindings, "ipv4"), nothing);
+			const text = planText(bindings, "ipv4");
 			const nat = text.slice(text.indexOf("*nat")).split("\n");
 			const rules = nat.filter((line) => line.startsWith("-A KUBE"));
 			expect(rules).toHaveLength(bindings.length * 2);

@@ -3,10 +3,8 @@ import { CommandError } from "../../../src/rules/command-error.ts";
 import { findTools } from "../../../src/rules/find-tools.ts";
 import { createRuleKeeper, type RuleKeeper } from "../../../src/rules/rule-keeper.ts";
 import { chooseVariant } from "../../../src/rules/variant.ts";
-import type { Binding } from "../../../src/services/service-port.ts";
 import { aBinding } from "../../kit/bindings.ts";
 import { FakeXtables } from "../../kit/fake-xtables.ts";
-import { faultyRunner, seededRandom } from "../../kit/faulty-runner.ts";
 
 const { signal } = new AbortController();
 const web = aBinding();
@@ -161,85 +159,6 @@ it("a restore that was killed after it had done its work is put back, and done a
 	expect(await states(keeper.apply([shop], signal))).toEqual(["applied", "intact"]);
 });
 
-it("a jump that goes between look and restore does not make the apply fail", async () => {
-	await keeper.apply([web], signal);
-	const output = host.ipv4.chains("nat").get("OUTPUT") ?? [];
-	const [jump = ""] = output;
-	output.push(jump);
-	host.meddle = (command) => {
-		if (!command.includes("-restore")) return;
-		host.ipv4.chains("nat").get("OUTPUT")?.pop();
-		host.meddle = () => {};
-	};
-
-	expect(await states(keeper.verify(signal))).toEqual(["repaired", "intact"]);
-	expect(host.ipv4.chains("nat").get("OUTPUT")).toHaveLength(2);
-});
-
-it("rules that somebody wrote into our chains right after the apply are not taken for intact", async () => {
-	host.meddle = (command) => {
-		if (command === "iptables-nft-save" && captured().length > 0) captured().push("-j RETURN");
-	};
-
-	const { families } = await keeper.apply([web], signal);
-	expect(families[0]?.result).toMatchObject({ error: { code: "RULES_NOT_IN_FORCE" } });
-
-	host.meddle = () => {};
-	expect(await states(keeper.apply([web], signal))).toEqual(["applied", "intact"]);
-	expect(captured()).toHaveLength(1);
-});
-
-it.each<[string, () => void, string]>([
-	["a flush", () => host.ipv4.flush(), "the chain is gone"],
-	["an emptied chain", () => void captured().splice(0), "0 rules, not the 1"],
-	[
-		"a deleted rule",
-		() => void host.ipv4.chains("filter").get("KUBE-NODEPORT-NON-LOCAL")?.pop(),
-		"3 rules, not the 4",
-	],
-	["a changed rule", () => captured().splice(0, 1, "-j RETURN"), "1 rules"],
-	[
-		"a rule in front of our jump",
-		() => host.ipv4.chains("nat").get("PREROUTING")?.unshift("-j ACCEPT"),
-		"not in their place",
-	],
-	[
-		"a lost jump",
-		() => void host.ipv4.chains("nat").get("OUTPUT")?.shift(),
-		"jump to KUBE-PORTALS-HOST is missing",
-	],
-	[
-		"a doubled jump",
-		() =>
-			host.ipv4
-				.chains("filter")
-				.get("INPUT")
-				?.push(host.ipv4.chains("filter").get("INPUT")?.[0] ?? ""),
-		"doubled",
-	],
-])("verify() puts %s right, once", async (_, damage, drift) => {
-	await keeper.apply([web], signal);
-	const before = host.ipv4.save();
-	damage();
-
-	const { families } = await keeper.verify(signal);
-
-	expect(families[0]?.result).toMatchObject({ state: "repaired" });
-	expect(JSON.stringify(families[0]?.result)).toContain(drift);
-	expect(host.ipv4.save().replace("-A PREROUTING -j ACCEPT\n", "")).toBe(before);
-	expect(await states(keeper.verify(signal))).toEqual(["intact", "intact"]);
-	expect(keeper.facts().repairs).toBe(1);
-});
-
-it("verify() does not touch rules that are intact", async () => {
-	await keeper.apply([web], signal);
-	host.ran.length = 0;
-
-	await keeper.verify(signal);
-
-	expect(host.ran).toEqual(["iptables-nft-save"]);
-});
-
 it("previous() tells what a predecessor left, and the first apply takes its place in one restore", async () => {
 	await keeper.apply([web, web6], signal);
 	const successor = await keeperOn(host);
@@ -279,16 +198,6 @@ it("remove() leaves nothing of ours, also after captureOff and twice", async () 
 	expect(await states(keeper.verify(signal))).toEqual(["intact", "intact"]);
 });
 
-it("a plan that came to nothing after a flush is not put back by verify()", async () => {
-	await keeper.apply([web], signal);
-	host.ipv4.flush();
-
-	await keeper.apply([], signal);
-	await keeper.verify(signal);
-
-	expect(host.ipv4.save()).not.toContain("KUBE");
-});
-
 it("remove() says which chain somebody else holds", async () => {
 	await keeper.apply([web], signal);
 	host.ipv4.chains("nat").get("POSTROUTING")?.push("-s 10.0.0.1/32 -j KUBE-PORTALS-HOST");
@@ -317,99 +226,4 @@ it("an aborted apply is a failure after which the next one starts afresh", async
 	expect(await states(keeper.apply([shop], AbortSignal.abort()))).toEqual(["failed", "failed"]);
 
 	expect(await states(keeper.apply([shop], signal))).toEqual(["applied", "intact"]);
-});
-
-const flow = (port: number, source = "10.1.0.1") =>
-	`udp 17 29 src=10.1.0.2 dst=10.96.0.53 sport=4000 dport=53 src=${source} dst=10.1.0.2 sport=${port} dport=4000 mark=0 use=1`;
-
-it("UDP flows are looked at when UDP rules have changed, and at no other time", async () => {
-	const listings = () => host.ran.filter((command) => command.startsWith("conntrack -L")).length;
-	await keeper.apply([web], signal);
-	expect(listings()).toBe(0);
-	await keeper.apply([web, dns], signal);
-	expect(listings()).toBe(1);
-	await keeper.apply([shop, dns], signal);
-	await keeper.verify(signal);
-	expect(listings()).toBe(1);
-	host.ipv4.flush();
-	await keeper.verify(signal);
-	expect(listings()).toBe(2);
-	await keeper.apply([shop], signal);
-	expect(listings()).toBe(3);
-});
-
-it.each<[string, Binding[], Binding[], readonly string[], number]>([
-	["a flow from before the rule", [], [dns], [flow(53, "10.96.0.53")], 1],
-	["a flow of a removed ServicePort", [dns], [], [flow(30_053), flow(53, "10.2.1.2")], 1],
-	["a flow of one that refuses now", [dns], [{ ...dns, refuses: true }], [flow(30_053)], 1],
-	["a flow that is right", [web], [dns], [flow(30_053)], 0],
-])("%s is dealt with", async (_, before, after, flows, deletions) => {
-	await keeper.apply(before, signal);
-	host.conntrack = flows;
-
-	await keeper.apply(after, signal);
-
-	expect(host.deletions.join("").split("\n").filter(Boolean)).toHaveLength(deletions);
-});
-
-it("a successor deletes flows to the predecessor's port, also of ServicePorts that went meanwhile", async () => {
-	await keeper.apply([dns], signal);
-	const successor = await keeperOn(host);
-	host.conntrack = [flow(30_053)];
-
-	await successor.apply([web], signal);
-
-	expect(host.deletions).toHaveLength(1);
-});
-
-it("captureOff() leaves UDP flows alone, remove() ends them", async () => {
-	await keeper.apply([dns], signal);
-	host.conntrack = [flow(30_053)];
-
-	await keeper.captureOff(signal);
-	expect(host.deletions).toEqual([]);
-	await keeper.remove(signal);
-	expect(host.deletions).toHaveLength(1);
-});
-
-it("without conntrack rules are applied all the same, and it is counted", async () => {
-	host.failBefore = (command) =>
-		command.startsWith("conntrack")
-			? new CommandError("COMMAND_NOT_INSTALLED", { file: "conntrack" })
-			: undefined;
-
-	const { families } = await keeper.apply([dns], signal);
-
-	expect(families[0]).toMatchObject({
-		result: { state: "applied" },
-		conntrack: { state: "absent" },
-	});
-	expect(keeper.facts().conntrackFailures).toBe(1);
-});
-
-it("whatever commands fail, the last plan is in force in the end and nothing is doubled", async () => {
-	const seed = Math.floor(Math.random() * 2 ** 31);
-	const faulty = faultyRunner(host, { random: seededRandom(seed), share: 0.3 });
-	const chosen = chooseVariant(
-		await findTools({ runner: host, signal, readTextFile: () => Promise.resolve("") }),
-	);
-	const shaky = createRuleKeeper(chosen, faulty);
-	const random = seededRandom(seed + 1);
-	for (let step = 0; step < 200; step += 1) {
-		const wanted = [web, shop, dns, web6].filter(() => random() < 0.6);
-		if (random() < 0.1) host.ipv4.flush();
-		for (let attempt = 0; attempt < 50; attempt += 1) {
-			const outcome = await shaky.apply(wanted, signal);
-			if (outcome.families.every(({ result }) => result.state !== "failed")) break;
-		}
-		while ((await states(shaky.verify(signal))).includes("failed"));
-		const ports = captured().map((rule) => /(\d+)$/.exec(rule)?.[1]);
-		const ipv4 = wanted.filter(({ family }) => family === "ipv4");
-		expect(new Set(ports), `seed ${seed}`).toEqual(
-			new Set(ipv4.map(({ proxyPort }) => String(proxyPort))),
-		);
-		expect(ports, `seed ${seed}`).toHaveLength(ipv4.length);
-		expect(host.ipv4.chains("nat").get("OUTPUT")?.length ?? 0, `seed ${seed}`).toBeLessThan(3);
-	}
-	expect(faulty.faults()).toBeGreaterThan(10);
 });
