@@ -2,7 +2,7 @@ import type { Log } from "../shared/log.ts";
 import { RecurringFailure } from "../shared/recurring.ts";
 import { type HealthRoutesOptions, healthRoutes } from "./health-routes.ts";
 import { type HttpAddress, HttpListener } from "./http-listener.ts";
-import { createRouter, type Route, send, sendText } from "./http-router.ts";
+import { createRouter, type Route, send } from "./http-router.ts";
 import { type StatusRoutesOptions, statusRoutes } from "./status-routes.ts";
 
 export interface HttpServersOptions
@@ -89,6 +89,8 @@ function listen(
 	});
 }
 
+const PLAIN = { status: 200, contentType: "text/plain; charset=utf-8" };
+
 /** kube-proxy's paths on its metrics address. */
 function metricsRoutes({ metrics }: HttpServersOptions): readonly (readonly [string, Route])[] {
 	return [
@@ -101,7 +103,8 @@ function metricsRoutes({ metrics }: HttpServersOptions): readonly (readonly [str
 				},
 			},
 		],
-		["/healthz", { get: ({ response }) => sendText(response, 200, "ok") }],
-		["/proxyMode", { get: ({ response }) => sendText(response, 200, "userspace") }],
+		// Byte for byte as kube-proxy has them, so without a line end.
+		["/healthz", { get: ({ response }) => send(response, { ...PLAIN, body: "ok" }) }],
+		["/proxyMode", { get: ({ response }) => send(response, { ...PLAIN, body: "userspace" }) }],
 	];
 }

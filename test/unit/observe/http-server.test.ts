@@ -255,8 +255,8 @@ describe("metrics address", () => {
 			text: "a 1\n",
 			headers: { "content-type": "text/plain; version=0.0.4" },
 		});
-		expect(await ask(metrics, "/healthz")).toMatchObject({ status: 200, text: "ok\n" });
-		expect(await ask(metrics, "/proxyMode")).toMatchObject({ status: 200, text: "userspace\n" });
+		expect(await ask(metrics, "/healthz")).toMatchObject({ status: 200, text: "ok" });
+		expect(await ask(metrics, "/proxyMode")).toMatchObject({ status: 200, text: "userspace" });
 	});
 
 	it("answers 500 and goes on when a provider fails, and says so once", async () => {
