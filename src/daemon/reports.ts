@@ -21,11 +21,11 @@ export interface DaemonFacts {
 	/** Undefined while it is not known what this host has. */
 	readonly rules: RulesFacts | undefined;
 	readonly engine: EngineStats | undefined;
-	readonly connections: readonly LiveConnection[];
+	/** Asked for only where each connection counts: there may be very many. */
+	connections(): readonly LiveConnection[];
 	readonly logConnections: Config["logConnections"];
 	readonly logLinesDropped: number;
 	readonly connectionLogLeftOut: number;
-	/** The endpoints that failed lately, by the ServicePort's key. */
 	readonly wallMs: number;
 	readonly monotonicMs: number;
 }
@@ -56,8 +56,12 @@ function describeRules({ variant, version }: RulesFacts): string {
 	return `iptables ${version ?? ""} (${variant === "nft" ? "nf_tables" : "legacy"})`;
 }
 
-function servicePortReports({ sync, connections }: DaemonFacts): readonly ServicePortReport[] {
-	const live = Map.groupBy(connections, ({ protocol, service }) => `${protocol} ${service}`);
+function servicePortReports(facts: DaemonFacts): readonly ServicePortReport[] {
+	const { sync } = facts;
+	const live = Map.groupBy(
+		facts.connections(),
+		({ protocol, service }) => `${protocol} ${service}`,
+	);
 	const proxyPorts = new Map(sync.bindings.map(({ key, proxyPort }) => [key, proxyPort]));
 	return sync.servicePorts.map((servicePort) => ({
 		name: servicePort.name,

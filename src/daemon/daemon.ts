@@ -1,0 +1,310 @@
+import { applyChanges } from "../config/changes.ts";
+import type { Config } from "../config/config.ts";
+import { judgeHealth } from "../observe/health.ts";
+import { type HttpServers, startHttpServers } from "../observe/http-server.ts";
+import { createMetrics, type Metrics } from "../observe/metrics.ts";
+import { SystemdNotifier } from "../observe/systemd.ts";
+import type { RelayEngine } from "../proxies/engine.ts";
+import { createCommandRunner } from "../rules/command-runner.ts";
+import type { Snapshot } from "../services/objects.ts";
+import { createServicePortPlanner } from "../services/plan-service-ports.ts";
+import { systemClock } from "../shared/clock.ts";
+import { describeError } from "../shared/errors.ts";
+import type { Source } from "../sources/source.ts";
+import type { Daemon, DaemonOptions } from "./contract.ts";
+import { openEngine } from "./engine.ts";
+import { NodeAddresses } from "./node-addresses.ts";
+import { createObservation, engineHooks, type Observation } from "./observation.ts";
+import { adjustOomScore } from "./oom-score.ts";
+import { PlanNotices } from "./plan-notices.ts";
+import { type DaemonFacts, healthFacts, metricsFacts, statusReport } from "./reports.ts";
+import { RulesDriver } from "./rules-driver.ts";
+import { countChanges } from "./snapshot-changes.ts";
+import { createSnapshotMerger, createSources } from "./sources.ts";
+import { NO_SYNC, Sync } from "./sync.ts";
+
+/*
+ * daemon/ puts the rooms together and drives them: sources → services → proxies → rules, at the two
+ * paces of sync.ts. This file is the composition and the order of start and stop; it is the only one
+ * that knows all rooms. Nothing here decides about objects, endpoints, sockets or rules.
+ */
+
+/** The rules are looked at at least this often: a look costs two processes, a flush is an outage. */
+const MAX_VERIFY_INTERVAL_MS = 10_000;
+
+/** The kernel's tables must be clean before the process ends, but nothing may hang for ever. */
+const REMOVE_RULES_TIMEOUT_MS = 30_000;
+
+const NOTIFY_TIMEOUT_MS = 5_000;
+
+const FLUSH_LOG_TIMEOUT_MS = 2_000;
+
+/** Starts the daemon and returns at once; what goes wrong rejects `ended`. */
+export function startDaemon(config: Config, options: DaemonOptions): Daemon {
+	return new NodeDaemon(config, options);
+}
+
+/** What exists once the start is over. */
+interface Running {
+	readonly engine: RelayEngine;
+	readonly sync: Sync;
+	readonly sources: readonly Source[];
+	readonly addresses: NodeAddresses;
+}
+
+class NodeDaemon implements Daemon {
+	readonly ended: Promise<void>;
+	readonly #options: DaemonOptions;
+	readonly #observation: Observation;
+	readonly #metrics: Metrics;
+	readonly #rules: RulesDriver;
+	readonly #notifier: SystemdNotifier;
+	readonly #sourcesAbort = new AbortController();
+	readonly #stop = Promise.withResolvers<void>();
+	readonly #hurry = Promise.withResolvers<void>();
+	readonly #startedAtMs = systemClock.wallMs();
+	#config: Config;
+	#running: Running | undefined;
+	#http: HttpServers | undefined;
+	#tick: NodeJS.Timeout | undefined;
+	#isReady: boolean = false;
+	#stopReason: string | undefined;
+
+	constructor(config: Config, options: DaemonOptions) {
+		this.#config = config;
+		this.#options = options;
+		this.#observation = createObservation(config);
+		const { log } = this.#observation;
+		this.#metrics = createMetrics({
+			version: options.version,
+			facts: () => metricsFacts(this.#facts()),
+			liveConnections: () => this.#running?.engine.connections() ?? [],
+		});
+		this.#rules = new RulesDriver({
+			mode: config.rules === "none" ? "none" : "iptables",
+			env: options.env,
+			metrics: this.#metrics.sync,
+			log: log.child({ room: "rules" }),
+			clock: systemClock,
+		});
+		const notifyRunner = createCommandRunner(options.env, ["NOTIFY_SOCKET"]);
+		this.#notifier = new SystemdNotifier({
+			env: options.env,
+			pid: process.pid,
+			runCommand: (file, args) =>
+				notifyRunner.run(file, args, {
+					signal: new AbortController().signal,
+					timeoutMs: NOTIFY_TIMEOUT_MS,
+				}),
+			isProgressing: () => judgeHealth(healthFacts(this.#facts())).progressing,
+			log: log.child({ room: "observe" }),
+		});
+		this.ended = this.#run();
+	}
+
+	stop(reason: string): void {
+		if (this.#stopReason !== undefined) {
+			this.#hurry.resolve();
+			return;
+		}
+		this.#stopReason = reason;
+		this.#stop.resolve();
+	}
+
+	logMoreConnections(): void {
+		this.#observation.connectionLog.more("SIGUSR1");
+	}
+
+	logFewerConnections(): void {
+		this.#observation.connectionLog.fewer("SIGUSR2");
+	}
+
+	reload(): void {
+		const { log, connectionLog } = this.#observation;
+		const answer = this.#options.reloadConfig();
+		if ("problems" in answer) {
+			log.error({ problems: answer.problems }, "the new configuration is wrong, the old one stays");
+		} else {
+			const { config, applied, needRestart } = applyChanges(this.#config, answer.config);
+			this.#config = config;
+			if (applied.includes("logLevel")) log.setLevel(config.logLevel);
+			// Only where the configuration changed: it may have been turned up by a signal.
+			if (applied.includes("logConnections"))
+				connectionLog.setMode(config.logConnections, "reload");
+			log.info({ applied, needRestart }, "configuration read again");
+		}
+		for (const source of this.#running?.sources ?? []) source.refresh?.();
+		this.#running?.sync.request();
+		this.#running?.sync.requestVerify();
+	}
+
+	fatal(error: unknown): void {
+		const stack = error instanceof Error ? error.stack : undefined;
+		this.#observation.log.error(
+			{ error: describeError(error), stack },
+			"fatal error, the packet rules stay for the successor",
+		);
+	}
+
+	async #run(): Promise<void> {
+		const { log } = this.#observation;
+		try {
+			await this.#start();
+			await this.#stop.promise;
+			await this.#shutDown();
+			log.info({ reason: this.#stopReason }, "stopped");
+		} finally {
+			await log.flush(FLUSH_LOG_TIMEOUT_MS);
+		}
+	}
+
+	async #start(): Promise<void> {
+		const { log } = this.#observation;
+		const { version, env } = this.#options;
+		const config = this.#config;
+		log.info({ version, pid: process.pid, node: config.nodeName }, "starting");
+		adjustOomScore(config.oomScoreAdj, log);
+		this.#http = await this.#serveHttp();
+		const sources = await createSources(config, { log, env });
+		const addresses = new NodeAddresses({
+			log: log.child({ room: "daemon" }),
+			clusterAddresses: () => sources.flatMap((source) => source.snapshot().node?.addresses ?? []),
+		});
+		const engine = await openEngine(config, {
+			rules: this.#rules,
+			addresses,
+			hooks: engineHooks(this.#observation, this.#metrics.services),
+			log,
+			signal: this.#sourcesAbort.signal,
+		});
+		const sync = this.#createSync(engine, sources, addresses);
+		this.#running = { engine, sync, sources, addresses };
+		for (const source of sources) {
+			source.start(() => sync.request(), this.#sourcesAbort.signal);
+		}
+		this.#tick = setInterval(
+			() => this.#onTick(),
+			Math.min(config.rulesSyncPeriodMs, MAX_VERIFY_INTERVAL_MS),
+		);
+		void this.#notifier.status("waiting for the first complete state");
+	}
+
+	async #serveHttp(): Promise<HttpServers> {
+		const { log, connectionLog, feed } = this.#observation;
+		const config = this.#config;
+		return await startHttpServers({
+			healthAddress: config.healthzBindAddress,
+			metricsAddress: config.metricsBindAddress,
+			bindAddressHardFail: config.bindAddressHardFail,
+			health: () => healthFacts(this.#facts()),
+			onHealthAnswer: (path, status) => this.#metrics.sync.healthAnswered(path, status),
+			metrics: this.#metrics,
+			status: () => statusReport(this.#facts()),
+			connections: () => this.#running?.engine.connections() ?? [],
+			feed,
+			connectionLog,
+			log: log.child({ room: "observe" }),
+		});
+	}
+
+	#createSync(engine: RelayEngine, sources: readonly Source[], addresses: NodeAddresses): Sync {
+		const log = this.#observation.log.child({ room: "daemon" });
+		const { services, sync: metrics } = this.#metrics;
+		const planner = createServicePortPlanner({ serviceProxyName: this.#config.serviceProxyName });
+		const notices = new PlanNotices(log);
+		const merge = createSnapshotMerger(sources, log);
+		let before: Snapshot | undefined;
+		return new Sync({
+			snapshot: merge,
+			plan: (snapshot) => {
+				metrics.changesSeen(countChanges(before, snapshot));
+				before = snapshot;
+				addresses.refresh();
+				return planner.plan(snapshot);
+			},
+			onPlan: (plan) => {
+				notices.report(plan);
+				services.keepServices(plan.servicePorts);
+			},
+			onInForce: () => this.#onInForce(),
+			engine,
+			rules: this.#rules,
+			rulesMinIntervalMs: this.#config.rulesMinSyncPeriodMs,
+			modelPeriodMs: this.#config.configSyncPeriodMs,
+			log,
+			clock: systemClock,
+		});
+	}
+
+	/** The rules are as wanted; the first time, the daemon is ready. */
+	#onInForce(): void {
+		this.#metrics.sync.changesApplied();
+		if (this.#isReady) return;
+		this.#isReady = true;
+		const servicePorts = this.#running?.sync.state().servicePorts.length ?? 0;
+		const startMs = systemClock.wallMs() - this.#startedAtMs;
+		this.#observation.log.info({ servicePorts, startMs }, "ready");
+		void this.#notifier.ready(`serving ${servicePorts} ServicePorts`);
+	}
+
+	#onTick(): void {
+		const { sync, addresses } = this.#running ?? {};
+		if (addresses?.refresh() === true) sync?.request();
+		sync?.requestVerify();
+	}
+
+	async #shutDown(): Promise<void> {
+		const { log } = this.#observation;
+		const { drainTimeoutMs } = this.#config;
+		const running = this.#running;
+		clearInterval(this.#tick);
+		log.info({ reason: this.#stopReason, drainTimeoutMs }, "stopping");
+		void this.#notifier.stopping(`waiting for connections to end (${this.#stopReason})`);
+		this.#sourcesAbort.abort();
+		const signal = AbortSignal.timeout(drainTimeoutMs + REMOVE_RULES_TIMEOUT_MS);
+		await running?.sync.stop();
+		await this.#rules.captureOff(signal);
+		if (running !== undefined) await this.#drain(running.engine, drainTimeoutMs);
+		// What is cut off is reset, and without the rules' NAT the reset would not reach its client.
+		await running?.engine.close();
+		await this.#rules.remove(AbortSignal.timeout(REMOVE_RULES_TIMEOUT_MS));
+		await Promise.all((running?.sources ?? []).map((source) => source.closed()));
+		await this.#http?.close();
+		await this.#notifier.close();
+	}
+
+	async #drain(engine: RelayEngine, timeoutMs: number): Promise<void> {
+		const { log } = this.#observation;
+		const { tcpConnections } = engine.stats();
+		if (tcpConnections === 0) return;
+		log.info({ connections: tcpConnections, timeoutMs }, "waiting for connections to end");
+		const left = await Promise.race([
+			engine.drain(timeoutMs),
+			this.#hurry.promise.then(() => engine.stats().tcpConnections),
+		]);
+		if (left > 0) log.warn({ connections: left }, "connections are cut off");
+	}
+
+	#facts(): DaemonFacts {
+		const { log, connectionLog } = this.#observation;
+		const running = this.#running;
+		return {
+			config: this.#config,
+			version: this.#options.version,
+			pid: process.pid,
+			startedAtMs: this.#startedAtMs,
+			isReady: this.#isReady,
+			isStopping: this.#stopReason !== undefined,
+			sources: (running?.sources ?? []).map((source) => source.status()),
+			sync: running?.sync.state() ?? NO_SYNC,
+			rules: this.#rules.keeper?.facts(),
+			engine: running?.engine.stats(),
+			connections: () => running?.engine.connections() ?? [],
+			logConnections: connectionLog.mode,
+			logLinesDropped: log.droppedLines(),
+			connectionLogLeftOut: connectionLog.leftOut(),
+			wallMs: systemClock.wallMs(),
+			monotonicMs: systemClock.monotonicMs(),
+		};
+	}
+}

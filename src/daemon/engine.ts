@@ -1,0 +1,63 @@
+import type { Config } from "../config/config.ts";
+import type { EngineHooks, PreferredPorts, RelayEngine } from "../proxies/engine.ts";
+import { createStreamEngine } from "../proxies/stream/stream-engine.ts";
+import type { PreviousBinding } from "../rules/previous.ts";
+import type { Port } from "../services/port.ts";
+import type { ServicePortKey } from "../services/service-port.ts";
+import { describeError } from "../shared/errors.ts";
+import type { Log } from "../shared/log.ts";
+import type { NodeAddresses } from "./node-addresses.ts";
+import type { RulesDriver } from "./rules-driver.ts";
+
+export interface EngineParts {
+	readonly rules: RulesDriver;
+	readonly addresses: NodeAddresses;
+	readonly hooks: EngineHooks;
+	readonly log: Log;
+	readonly signal: AbortSignal;
+}
+
+/** The engine that the configuration asks for, on a predecessor's ports where there are rules of one. */
+export async function openEngine(config: Config, parts: EngineParts): Promise<RelayEngine> {
+	const { addresses, hooks, log } = parts;
+	return createStreamEngine({
+		bindAddress: config.bindAddress,
+		udpAddress: (family) => addresses.of(family),
+		portRange: config.proxyPortRange,
+		dialTimeoutsMs: config.dialTimeoutsMs,
+		halfCloseIdleMs: config.halfCloseIdleMs,
+		udp: {
+			idleMs: config.udpIdleMs,
+			firstAnswerMs: config.udpFirstAnswerMs,
+			maxFlows: config.maxUdpFlows,
+		},
+		preferredPorts: await findPreferredPorts(parts),
+		hooks,
+		log: log.child({ room: "proxies" }),
+	});
+}
+
+/**
+ * The proxy ports that a predecessor's rules in the kernel lead to: taken again, nobody notices the
+ * change; left alone by all others, no client reaches a wrong Service meanwhile.
+ */
+export function preferredPortsOf(previous: readonly PreviousBinding[]): PreferredPorts {
+	const ports = new Map<ServicePortKey, Port>();
+	for (const { key, proxyPort } of previous) {
+		if (key !== undefined && !ports.has(key)) ports.set(key, proxyPort);
+	}
+	return ports;
+}
+
+async function findPreferredPorts({ rules, log, signal }: EngineParts): Promise<PreferredPorts> {
+	try {
+		await rules.open(signal);
+		const ports = preferredPortsOf(await rules.previous(signal));
+		if (ports.size > 0) log.info({ servicePorts: ports.size }, "rules of a predecessor found");
+		return ports;
+	} catch (error) {
+		// Tried again by each pass of the rules.
+		log.error({ error: describeError(error) }, "cannot use the packet filter yet");
+		return new Map();
+	}
+}
