@@ -108,6 +108,17 @@ describe.skipIf(labProblem() !== undefined)("a lab", () => {
 		expect(namespaceNames().filter((name) => name.startsWith(`kup-${pid}-`))).toEqual([]);
 	});
 
+	it("leaves nothing when its process ends while it is being built", async () => {
+		const makers = [0, 2, 4, 8, 16, 32].map((ms) =>
+			startProcess(`void createLab({ endpoints: 3 }); setTimeout(() => process.exit(0), ${ms});`),
+		);
+		await Promise.all(makers.map(exited));
+		const left = makers.flatMap(({ pid }) =>
+			namespaceNames().filter((name) => name.startsWith(`kup-${pid}-`)),
+		);
+		expect(left).toEqual([]);
+	});
+
 	it("a sweep leaves the labs of living processes and foreign namespaces alone", async () => {
 		const lab = await aLab({ endpoints: 0 });
 		sweepLabs();
@@ -117,19 +128,21 @@ describe.skipIf(labProblem() !== undefined)("a lab", () => {
 });
 
 /** Another process that makes a lab with an agent in it, says so, and waits. */
-function startLabMaker() {
-	const kit = fileURLToPath(new URL("../kit/lab.ts", import.meta.url));
-	const script = `
-		const { createLab } = await import(${JSON.stringify(kit)});
+const startLabMaker = () =>
+	startProcess(`
 		const lab = await createLab({ endpoints: 0 });
 		const agent = await lab.client.agent();
-		console.log(JSON.stringify({ pid: process.pid, agent: agent.pid }));`;
-	return spawn(process.execPath, ["--input-type=module", "-e", script], {
+		console.log(JSON.stringify({ pid: process.pid, agent: agent.pid }));`);
+
+function startProcess(script: string) {
+	const kit = fileURLToPath(new URL("../kit/lab.ts", import.meta.url));
+	const whole = `const { createLab } = await import(${JSON.stringify(kit)}); ${script}`;
+	return spawn(process.execPath, ["--input-type=module", "-e", whole], {
 		stdio: ["ignore", "pipe", "inherit"],
 	});
 }
 
-async function firstLine(child: ReturnType<typeof startLabMaker>) {
+async function firstLine(child: ReturnType<typeof startProcess>) {
 	const [line] = await once(createInterface({ input: child.stdout }), "line");
 	return JSON.parse(String(line)) as { pid: number; agent: number };
 }
