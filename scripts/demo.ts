@@ -21,6 +21,9 @@ const LAB_PICTURE = [
 	"outside 10.3.0.2 ───┘                    └──── ep3 10.2.3.2",
 ];
 
+// Nobody reads on (`| head`): the lab goes with the process.
+process.stdout.on("error", () => process.exit(1));
+
 const [option = ""] = process.argv.slice(2);
 if (option === "--help") console.log(HELP);
 else if (option === "--down") {

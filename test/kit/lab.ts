@@ -88,9 +88,13 @@ function freePrefix(): string {
 
 async function build(plan: LabPlan, ipv6: boolean): Promise<void> {
 	const names = namespacesOf(plan);
-	await runCommand("ip", ["-batch", "-"], {
-		input: names.map((name) => `netns add ${name}\n`).join(""),
-	});
+	// In one synchronous go: a process that ends here must know what there is to remove.
+	const added = runCommandSync(
+		"ip",
+		["-batch", "-"],
+		names.map((n) => `netns add ${n}\n`).join(""),
+	);
+	if (added.exitCode !== 0) throw new Error(`Cannot add namespaces: ${added.stderr.trim()}`);
 	await Promise.all(names.map((name) => setSysctls(name, name === plan.nodeNamespace, ipv6)));
 	await ipBatch(plan.nodeNamespace, nodeBatch(plan, ipv6));
 	await Promise.all(plan.peers.map((peer) => ipBatch(peer.namespace, peerBatch(peer, ipv6))));
