@@ -5,7 +5,7 @@ import type { Endpoint } from "../services/service-port.ts";
 import { FailureMemory } from "./failure-memory.ts";
 import type { Balancer, BalancerStats, Candidate, Pick } from "./pick.ts";
 import { RoundRobin } from "./round-robin.ts";
-import { SessionAffinity } from "./session-affinity.ts";
+import { SessionAffinity, type Sticky } from "./session-affinity.ts";
 
 /*
  * balancing/ decides which endpoint a client gets: rotation (round-robin.ts), the endpoint that the
@@ -19,6 +19,10 @@ export interface BalancerOptions {
 	readonly now: () => number;
 	/** Uniform in [0, 1). */
 	readonly random: () => number;
+	/** Called whenever session affinity forgets a client because its table is full. */
+	readonly onAffinityEviction?: () => void;
+	/** Clients that session affinity remembers at most. */
+	readonly maxAffinityClients?: number;
 }
 
 /** What a failed try tells of the endpoint. */
@@ -36,7 +40,7 @@ export function createBalancer(options: BalancerOptions): Balancer {
 }
 
 class ServicePortBalancer implements Balancer {
-	readonly #now: () => number;
+	readonly #options: BalancerOptions;
 	readonly #rotation: RoundRobin;
 	readonly #failures: FailureMemory;
 	/** Undefined where the Service has no affinity. */
@@ -44,10 +48,10 @@ class ServicePortBalancer implements Balancer {
 	#affinityTimeoutMs = 0;
 	#formerEvictions = 0;
 
-	constructor({ now, random }: BalancerOptions) {
-		this.#now = now;
-		this.#rotation = new RoundRobin(random);
-		this.#failures = new FailureMemory(now);
+	constructor(options: BalancerOptions) {
+		this.#options = options;
+		this.#rotation = new RoundRobin(options.random);
+		this.#failures = new FailureMemory(options.now);
 	}
 
 	update(endpoints: readonly Endpoint[], sessionAffinity: WantedAffinity): void {
@@ -55,7 +59,8 @@ class ServicePortBalancer implements Balancer {
 		this.#failures.keepOnly(this.#rotation);
 		if (sessionAffinity.type === "ClientIP") {
 			this.#affinityTimeoutMs = sessionAffinity.timeoutMs;
-			this.#affinity ??= new SessionAffinity(this.#now);
+			const { now, maxAffinityClients, onAffinityEviction } = this.#options;
+			this.#affinity ??= new SessionAffinity(now, maxAffinityClients, onAffinityEviction);
 		} else if (this.#affinity !== undefined) {
 			this.#formerEvictions += this.#affinity.evictions;
 			this.#affinity = undefined;
@@ -79,6 +84,10 @@ class ServicePortBalancer implements Balancer {
 		}
 	}
 
+	unrefuted(endpoint: Endpoint, sinceMs: number): void {
+		this.#failures.unrefuted(endpoint.key, sinceMs);
+	}
+
 	failed(endpoint: Endpoint, outcome: DialOutcome): void {
 		if (BLAMES_ENDPOINT[outcome] && this.#rotation.has(endpoint.key)) {
 			this.#failures.failed(endpoint.key);
@@ -89,10 +98,18 @@ class ServicePortBalancer implements Balancer {
 		return this.#rotation.has(endpointKey);
 	}
 
+	failing(): readonly string[] {
+		// Almost always: nothing to look through.
+		if (this.#failures.size === 0) return [];
+		return this.#rotation.endpoints
+			.map(({ key }) => key)
+			.filter((key) => this.#failures.isAvoided(key));
+	}
+
 	stats(): BalancerStats {
 		return {
 			endpoints: this.#rotation.size,
-			failing: this.#failures.size,
+			failing: this.failing().length,
 			affinityClients: this.#affinity?.size ?? 0,
 			affinityEvictions: this.#formerEvictions + (this.#affinity?.evictions ?? 0),
 		};
@@ -101,18 +118,18 @@ class ServicePortBalancer implements Balancer {
 	#pickForClient(affinity: SessionAffinity, candidate: Candidate): Pick | undefined {
 		const { clientAddress, tried } = candidate;
 		const sticky = affinity.find(clientAddress, this.#affinityTimeoutMs);
-		const own = sticky === undefined ? undefined : this.#rotation.get(sticky.endpointKey);
-		if (sticky !== undefined && own !== undefined && this.#rank(own, tried) === 0) {
-			return { endpoint: own, affinity: sticky.standing };
-		}
-		const picked = this.#pickByTurn(candidate);
-		if (picked === undefined) return undefined;
-		if (sticky?.endpointKey === picked.endpoint.key) {
-			return { endpoint: picked.endpoint, affinity: sticky.standing };
-		}
-		const standing = sticky === undefined || sticky.standing === "assigned" ? "assigned" : "moved";
-		affinity.set(clientAddress, picked.endpoint.key, standing);
-		return { endpoint: picked.endpoint, affinity: standing };
+		// The one that answered first: the other one has been picked and never has.
+		const own = [sticky?.answeredBy, sticky?.endpointKey]
+			.map((key) => (key === undefined ? undefined : this.#rotation.get(key)))
+			.filter((endpoint) => endpoint !== undefined);
+		const isUpTo = (rank: number) => (each: Endpoint) => this.#rank(each, tried) <= rank;
+		const endpoint = own.find(isUpTo(0)) ?? this.#rotation.next((each) => this.#rank(each, tried));
+		if (endpoint === undefined) return undefined;
+		// Where all have failed, it was most likely the way to them: no reason to lose a session.
+		const chosen = own.find(isUpTo(this.#rank(endpoint, tried))) ?? endpoint;
+		const standing = standingOf(chosen, sticky);
+		if (sticky?.endpointKey !== chosen.key) affinity.set(clientAddress, chosen.key, standing);
+		return { endpoint: chosen, affinity: standing };
 	}
 
 	#pickByTurn({ tried }: Candidate): Pick | undefined {
@@ -124,4 +141,10 @@ class ServicePortBalancer implements Balancer {
 	#rank(endpoint: Endpoint, tried: ReadonlySet<string>): number {
 		return (tried.has(endpoint.key) ? 2 : 0) + (this.#failures.isAvoided(endpoint.key) ? 1 : 0);
 	}
+}
+
+function standingOf({ key }: Endpoint, sticky: Sticky | undefined): Sticky["standing"] {
+	if (sticky === undefined) return "assigned";
+	if (sticky.answeredBy === key) return "kept";
+	return sticky.standing === "assigned" ? "assigned" : "moved";
 }

@@ -14,6 +14,8 @@ const MAX_PENALTY_MS = 60_000;
 const PROBE_MS = 3000;
 
 interface Failure {
+	/** The last one. */
+	failedAtMs: number;
 	/** The endpoint is avoided until then. */
 	avoidUntilMs: number;
 	penaltyMs: number;
@@ -43,7 +45,7 @@ export class FailureMemory {
 		this.#now = now;
 	}
 
-	/** How many endpoints are remembered as failing, those whose penalty is over included. */
+	/** How many endpoints are remembered, those whose penalty is over included. */
 	get size(): number {
 		return this.#failures.size;
 	}
@@ -66,12 +68,14 @@ export class FailureMemory {
 		const failure = this.#failures.get(endpointKey);
 		if (failure === undefined) {
 			this.#failures.set(endpointKey, {
+				failedAtMs: this.#now(),
 				avoidUntilMs: this.#now() + FIRST_PENALTY_MS,
 				penaltyMs: FIRST_PENALTY_MS,
 				probing: false,
 			});
 			return;
 		}
+		failure.failedAtMs = this.#now();
 		// Fifty connections that dialed at once fail at once: that is one failure, not fifty.
 		if (!failure.probing && this.#now() < failure.avoidUntilMs) return;
 		failure.probing = false;
@@ -81,6 +85,12 @@ export class FailureMemory {
 
 	answered(endpointKey: string): void {
 		this.#failures.delete(endpointKey);
+	}
+
+	/** Forgets the failure unless it is younger than `sinceMs`. */
+	unrefuted(endpointKey: string, sinceMs: number): void {
+		const failure = this.#failures.get(endpointKey);
+		if (failure !== undefined && failure.failedAtMs <= sinceMs) this.#failures.delete(endpointKey);
 	}
 
 	/** Forgets every endpoint that is not in `endpointKeys`. */

@@ -28,18 +28,30 @@ export interface Balancer {
 	/** The endpoint answered this client: it is well, and session affinity is with it from now on. */
 	answered(endpoint: Endpoint, clientAddress: IpAddress): void;
 
+	/**
+	 * The endpoint was used from then on and has not refused, nor said anything else: all that can be
+	 * known of one that never answers by its nature, a log collector. A failure from before that is
+	 * forgotten, and no client is bound to it.
+	 *
+	 * @param sinceMs by the balancer's clock.
+	 */
+	unrefuted(endpoint: Endpoint, sinceMs: number): void;
+
 	/** A try at the endpoint ended so. "local-error" and "abandoned" say nothing of it and are ignored. */
 	failed(endpoint: Endpoint, outcome: DialOutcome): void;
 
 	/** True while the endpoint is one that may be picked. */
 	has(endpointKey: string): boolean;
 
+	/** Keys of the endpoints that failed lately and are tried last at present, in the list's order. */
+	failing(): readonly string[];
+
 	stats(): BalancerStats;
 }
 
 export interface BalancerStats {
 	readonly endpoints: number;
-	/** Endpoints that failed lately and are tried last at present. */
+	/** How many {@link Balancer.failing} names. */
 	readonly failing: number;
 	/** Clients that session affinity remembers. */
 	readonly affinityClients: number;

@@ -35,6 +35,10 @@ export class RoundRobin {
 				: (this.#places.get(kept.key) ?? 0);
 	}
 
+	get endpoints(): readonly Endpoint[] {
+		return this.#endpoints;
+	}
+
 	/** The endpoint of that key as it is in the list now. */
 	get(endpointKey: string): Endpoint | undefined {
 		const place = this.#places.get(endpointKey);

@@ -19,15 +19,20 @@ export class SessionAffinity {
 	readonly #clients: LRUCache<IpAddress, Sticky>;
 	#evictions = 0;
 
-	/** @param now monotonic milliseconds. */
-	constructor(now: () => number, maxClients = MAX_CLIENTS) {
+	/**
+	 * @param now monotonic milliseconds.
+	 * @param onEviction called with each client that is forgotten because the table is full.
+	 */
+	constructor(now: () => number, maxClients = MAX_CLIENTS, onEviction = () => {}) {
 		this.#now = now;
 		this.#clients = new LRUCache({
 			// Not `max`, which would allocate room for all of them in every ServicePort at once.
 			maxSize: maxClients,
 			sizeCalculation: () => 1,
 			dispose: (_sticky, _client, reason) => {
-				if (reason === "evict") this.#evictions += 1;
+				if (reason !== "evict") return;
+				this.#evictions += 1;
+				onEviction();
 			},
 		});
 	}
@@ -54,7 +59,8 @@ export class SessionAffinity {
 	}
 
 	set(client: IpAddress, endpointKey: string, standing: Sticky["standing"]): void {
-		this.#clients.set(client, { endpointKey, standing, seenAtMs: this.#now() });
+		const answeredBy = standing === "kept" ? endpointKey : this.#clients.peek(client)?.answeredBy;
+		this.#clients.set(client, { endpointKey, standing, answeredBy, seenAtMs: this.#now() });
 	}
 }
 
@@ -66,5 +72,7 @@ export interface Sticky {
 	 * client makes meanwhile go there too, and none is bound to an endpoint that does not answer.
 	 */
 	readonly standing: "kept" | "assigned" | "moved";
+	/** The endpoint that answered this client last: where it belongs as soon as that is well. */
+	readonly answeredBy: string | undefined;
 	seenAtMs: number;
 }

@@ -1,4 +1,5 @@
 import { describe, expect, test as it } from "vitest";
+import { createBalancer } from "../../../src/balancing/balancer.ts";
 import type { DialOutcome } from "../../../src/services/connection-record.ts";
 import {
 	aBalancer,
@@ -116,6 +117,61 @@ describe("createBalancer() after failures", () => {
 	});
 });
 
+describe("createBalancer(), what it tells of failures", () => {
+	it("names the endpoints that are tried last, as long as they are", () => {
+		const { balancer, clock } = aBalancer(NO_AFFINITY, 1, 2, 3);
+		expect(balancer.failing()).toEqual([]);
+		balancer.failed(anEndpoint(3), "refused");
+		balancer.failed(anEndpoint(1), "refused");
+		expect(balancer.failing()).toEqual([anEndpoint(1).key, anEndpoint(3).key]);
+		expect(balancer.stats().failing).toBe(2);
+		balancer.answered(anEndpoint(1), aClient(1));
+		expect(balancer.failing()).toEqual([anEndpoint(3).key]);
+		clock.nowMs = 1000;
+		expect(balancer.failing()).toEqual([]);
+		expect(balancer.stats().failing).toBe(0);
+	});
+
+	it("trusts an endpoint again that was used since it failed and did not refuse", () => {
+		const { balancer, clock } = aBalancer(BY_CLIENT, 1, 2);
+		balancer.failed(anEndpoint(1), "refused");
+		clock.nowMs = 1000;
+		expect(pickNumber(balancer)).toBe(1);
+		balancer.unrefuted(anEndpoint(1), 1000);
+		expect(balancer.failing()).toEqual([]);
+	});
+
+	it("takes no trust from silence that began before the failure, and moves nobody for silence", () => {
+		const { balancer, clock } = aBalancer(BY_CLIENT, 1, 2);
+		expect(pickNumber(balancer)).toBe(1);
+		clock.nowMs = 5000;
+		balancer.failed(anEndpoint(1), "refused");
+		expect(connectNumber(balancer)).toBe(2);
+		balancer.unrefuted(anEndpoint(1), 0);
+		expect(balancer.failing()).toEqual([anEndpoint(1).key]);
+		clock.nowMs = 60_000;
+		expect(connectNumber(balancer)).toBe(2);
+	});
+
+	it("counts clients forgotten by a full table over all tables it had, and says each at once", () => {
+		let told = 0;
+		const balancer = createBalancer({
+			now: () => 0,
+			random: () => 0,
+			maxAffinityClients: 2,
+			onAffinityEviction: () => {
+				told += 1;
+			},
+		});
+		for (let round = 0; round < 2; round += 1) {
+			balancer.update(endpoints(1), NO_AFFINITY);
+			balancer.update(endpoints(1), BY_CLIENT);
+			for (const client of [1, 2, 3]) connectNumber(balancer, client);
+		}
+		expect([balancer.stats().affinityEvictions, told]).toEqual([2, 2]);
+	});
+});
+
 describe("createBalancer() with ClientIP affinity", () => {
 	it("keeps three clients where they first came", () => {
 		const { balancer } = aBalancer(BY_CLIENT, 1, 2, 3);
@@ -193,6 +249,32 @@ describe("createBalancer() with ClientIP affinity", () => {
 		balancer.failed(anEndpoint(2), "timeout");
 		expect(pickNumber(balancer)).toBe(3);
 		expect(affinityOf(balancer)).toBe("moved");
+	});
+
+	it("comes back to the endpoint that answered when the one after it never did", () => {
+		const { balancer, clock } = aBalancer(BY_CLIENT, 1, 2, 3);
+		connectNumber(balancer);
+		balancer.failed(anEndpoint(1), "refused");
+		expect(pickNumber(balancer, 1, 1)).toBe(2);
+		balancer.failed(anEndpoint(2), "refused");
+		clock.nowMs = 1000;
+		expect(balancer.pick({ clientAddress: aClient(1), tried: new Set() })).toMatchObject({
+			endpoint: { key: anEndpoint(1).key },
+			affinity: "kept",
+		});
+	});
+
+	it.each([1, 2, 3])("is not lost when every endpoint failed at once: client %i", (client) => {
+		const { balancer } = aBalancer(BY_CLIENT, 1, 2, 3);
+		for (const each of [1, 2, 3]) connectNumber(balancer, each);
+		const tried: number[] = [];
+		for (let attempt = 0; attempt < 3; attempt += 1) {
+			const number = pickNumber(balancer, client, ...tried) ?? expect.unreachable();
+			tried.push(number);
+			balancer.failed(anEndpoint(number), "unreachable");
+		}
+		expect(new Set(tried).size).toBe(3);
+		expect(connectNumber(balancer, client)).toBe(client);
 	});
 
 	it("stays with the only endpoint although it fails", () => {
