@@ -16,7 +16,7 @@ export interface ServiceLab extends AsyncDisposable {
 	readonly client: Agent;
 	/** Starts the daemon on the node and waits until it is ready, unless told not to. */
 	start(flags?: readonly string[], options?: StartOptions): Promise<DaemonProcess>;
-	/** Writes objects to a file of the folder in one step. */
+	/** Writes objects to a file of the folder in one step: a List (.json), or documents (.yaml). */
 	write(file: string, objects: readonly unknown[]): Promise<void>;
 	/** Starts a TCP server named after the endpoint ("ep1") in each endpoint namespace. */
 	serveTcp(options: Omit<ServeTcp, "name">): Promise<RemoteServer[]>;
@@ -58,8 +58,10 @@ export async function createServiceLab(options: { endpoints?: number } = {}): Pr
 		},
 		async write(file, objects) {
 			const path = join(folder, file);
-			const documents = objects.map((object) => JSON.stringify(object));
-			await writeFile(`${path}.new`, documents.join("\n---\n"));
+			const text = file.endsWith(".json")
+				? JSON.stringify({ apiVersion: "v1", kind: "List", items: objects })
+				: objects.map((object) => JSON.stringify(object)).join("\n---\n");
+			await writeFile(`${path}.new`, text);
 			await rename(`${path}.new`, path);
 		},
 		serveTcp: (serve) => onEach((agent, name) => agent.serveTcp({ ...serve, name })),
