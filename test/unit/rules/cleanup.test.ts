@@ -66,3 +66,23 @@ it("cleanup() of one family goes on when the other fails", async () => {
 	expect(cleaned).toEqual([{ family: "ipv6", variant: "nft" }]);
 	expect(problems).toEqual([expect.stringContaining("xtables lock")]);
 });
+
+it("cleanup() ends UDP flows that led to a proxy port, and no others", async () => {
+	const runner = new FakeXtables();
+	const dns = aBinding({
+		protocol: "udp",
+		addresses: ["10.96.0.53"],
+		port: 53,
+		listenAddress: "10.1.0.1",
+	});
+	runner.ipv4.restore(restoreText(planRules([dns], "ipv4"), parseSavedRules("")));
+	const flow = (from: string, port: number) =>
+		`udp 17 29 src=10.1.0.2 dst=10.96.0.53 sport=4000 dport=53 src=${from} dst=10.1.0.2 sport=${port} dport=4000 mark=0 use=1`;
+	runner.conntrack = [flow("10.1.0.1", 30_001), flow("10.2.1.2", 53)];
+
+	await cleanup({ runner, signal, readTextFile });
+
+	expect(runner.deletions).toEqual([
+		"-D -f ipv4 -p udp --orig-dst 10.96.0.53 --dport 53 --reply-src 10.1.0.1 --reply-port-src 30001\n",
+	]);
+});

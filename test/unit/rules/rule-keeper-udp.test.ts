@@ -100,3 +100,15 @@ it("without conntrack rules are applied all the same, and it is counted", async 
 	});
 	expect(keeper.facts().conntrackFailures).toBe(1);
 });
+
+it("a repair after captureOff() leaves flows alone that whoever took over has made", async () => {
+	await keeper.apply([dns], signal);
+	await keeper.captureOff(signal);
+	host.conntrack = [flow(53, "10.2.1.2")];
+	host.ipv4.flush();
+
+	const { families } = await keeper.verify(signal);
+
+	expect(families[0]?.result).toMatchObject({ state: "repaired" });
+	expect(host.deletions).toEqual([]);
+});

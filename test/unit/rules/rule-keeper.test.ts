@@ -1,5 +1,7 @@
+import { setImmediate } from "node:timers/promises";
 import { beforeEach, expect, it } from "vitest";
 import { CommandError } from "../../../src/rules/command-error.ts";
+import type { CommandRunner } from "../../../src/rules/command-runner.ts";
 import { findTools } from "../../../src/rules/find-tools.ts";
 import { createRuleKeeper, type RuleKeeper } from "../../../src/rules/rule-keeper.ts";
 import { chooseVariant } from "../../../src/rules/variant.ts";
@@ -210,12 +212,24 @@ it("remove() says which chain somebody else holds", async () => {
 });
 
 it("calls at the same time are done one after the other", async () => {
-	await Promise.all([
-		keeper.apply([web], signal),
-		keeper.apply([shop], signal),
-		keeper.verify(signal),
-	]);
+	let running = 0;
+	let most = 0;
+	const slow: CommandRunner = {
+		async run(file, args, options) {
+			if (!file.startsWith("iptables")) return await host.run(file, args, options);
+			running += 1;
+			most = Math.max(most, running);
+			await setImmediate();
+			running -= 1;
+			return await host.run(file, args, options);
+		},
+	};
+	const look = { runner: host, signal, readTextFile: () => Promise.resolve("") };
+	const own = createRuleKeeper(chooseVariant(await findTools(look)), slow);
 
+	await Promise.all([own.apply([web], signal), own.apply([shop], signal), own.verify(signal)]);
+
+	expect(most).toBe(1);
 	expect(captured()).toHaveLength(1);
 	expect(captured()[0]).toContain("30011");
 });

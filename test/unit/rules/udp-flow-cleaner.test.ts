@@ -101,3 +101,18 @@ it("single calls are bounded; the rest is left for the next pass", async () => {
 	expect(await cleaner.clean(signal)).toEqual({ state: "cleaned", deleted: 30 });
 	expect(await cleaner.clean(signal)).toEqual({ state: "idle" });
 });
+
+it("old targets are remembered up to a bound while conntrack fails; the oldest are forgotten", async () => {
+	const target = (proxyPort: number) => ({
+		address: "10.96.0.53",
+		port: 53,
+		proxyPort,
+		listenAddress: undefined,
+	});
+	const all = Array.from({ length: 10_001 }, (_, i) => target(20_000 + i));
+	cleaner.expect([], all);
+	host.conntrack = [line("10.1.0.2", "10.1.0.1", 20_000), line("10.1.0.2", "10.1.0.1", 30_000)];
+
+	expect(await cleaner.clean(signal)).toEqual({ state: "cleaned", deleted: 1 });
+	expect(host.deletions.join("")).toContain("--reply-port-src 30000");
+});
