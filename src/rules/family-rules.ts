@@ -14,7 +14,7 @@ import { type ConntrackResult, UdpFlowCleaner } from "./udp-flow-cleaner.ts";
 import { RulesRefusedError, readSavedRules, restoreRules, type XtablesTools } from "./xtables.ts";
 
 /** The restore succeeded, and yet the kernel does not hold the plan: somebody else wrote meanwhile. */
-export class RulesNotInForceError extends UserProxyError {
+class RulesNotInForceError extends UserProxyError {
 	readonly code = "RULES_NOT_IN_FORCE";
 	readonly retriable = true;
 
@@ -24,7 +24,7 @@ export class RulesNotInForceError extends UserProxyError {
 }
 
 /** A table could be neither set nor put back: what the kernel holds is between two states. */
-export class RulesHalfAppliedError extends UserProxyError {
+class RulesHalfAppliedError extends UserProxyError {
 	readonly code = "RULES_HALF_APPLIED";
 	readonly retriable = true;
 
@@ -36,7 +36,7 @@ export class RulesHalfAppliedError extends UserProxyError {
 }
 
 /** Somebody else's rule leads to a chain of ours, which is empty now and cannot be deleted. */
-export class ChainsHeldError extends UserProxyError {
+class ChainsHeldError extends UserProxyError {
 	readonly code = "CHAINS_HELD";
 	readonly retriable = false;
 

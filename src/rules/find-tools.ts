@@ -66,22 +66,6 @@ export async function findTools(look: HostLook): Promise<HostTools> {
 	return { found, plainVariant, missing };
 }
 
-/** "1.4.7", or undefined where conntrack is not installed: then UDP flows stay on old targets. */
-export async function conntrackVersion({
-	runner,
-	signal,
-}: Pick<HostLook, "runner" | "signal">): Promise<string | undefined> {
-	try {
-		const { stdout } = await runner.run("conntrack", ["--version"], {
-			signal,
-			timeoutMs: VERSION_TIMEOUT_MS,
-		});
-		return /\bv(\d[\w.]*)/.exec(stdout)?.[1] ?? "unknown";
-	} catch {
-		return undefined;
-	}
-}
-
 interface ProgramVersion {
 	readonly variant: Variant;
 	readonly version: string;

@@ -1,9 +1,7 @@
-import type { IpFamily } from "../services/address.ts";
-import type { Binding } from "../services/service-port.ts";
 import { type OwnChain, ownChainsOf, TABLES, type TableName } from "./chains.ts";
 import { foreignReferences, jumpDeletions, jumpRepairs } from "./jumps.ts";
-import { type FamilyPlan, planRules } from "./plan.ts";
-import { parseSavedRules, type SavedRules } from "./saved-rules.ts";
+import type { FamilyPlan } from "./plan.ts";
+import type { SavedRules } from "./saved-rules.ts";
 
 type ChainRules = ReadonlyMap<OwnChain, readonly string[]>;
 
@@ -15,11 +13,6 @@ type ChainRules = ReadonlyMap<OwnChain, readonly string[]>;
  */
 export function restoreText(plan: FamilyPlan, saved: SavedRules): string {
 	return TABLES.map((table) => tableText(table, plan.chains, saved)).join("");
-}
-
-/** What {@link restoreText} writes for these bindings on a host that holds nothing of ours: for people. */
-export function planText(bindings: readonly Binding[], family: IpFamily): string {
-	return restoreText(planRules(bindings, family), parseSavedRules(""));
 }
 
 /**

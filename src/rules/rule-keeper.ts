@@ -61,7 +61,7 @@ export interface FamilyOutcome {
 	readonly conntrack: ConntrackResult;
 }
 
-export type FamilyResult =
+type FamilyResult =
 	/** In force as it was; nothing was changed. */
 	| { readonly state: "intact" }
 	/** New rules are in force. */

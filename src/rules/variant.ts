@@ -4,7 +4,7 @@ import type { FoundTools, HostTools } from "./find-tools.ts";
 import { holdsNothingOfOurs, type SavedRules } from "./saved-rules.ts";
 import type { Variant, XtablesTools } from "./xtables.ts";
 
-export type FamilySupport =
+type FamilySupport =
 	| { readonly state: "available"; readonly tools: XtablesTools }
 	| { readonly state: "unavailable"; readonly reason: string };
 
@@ -21,7 +21,7 @@ export interface ChosenVariant {
 }
 
 /** No family can have rules on this host. */
-export class NoRulesSupportError extends UserProxyError {
+class NoRulesSupportError extends UserProxyError {
 	readonly code = "NO_RULES_SUPPORT";
 	readonly retriable = false;
 

@@ -41,7 +41,7 @@ export class RulesRefusedError extends UserProxyError {
 }
 
 /** Reading a listing that leaves rules out would make us add our jumps again and again. */
-export class TablesUnreadableError extends UserProxyError {
+class TablesUnreadableError extends UserProxyError {
 	readonly code = "TABLES_UNREADABLE";
 	readonly retriable = false;
 

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { CommandError } from "../../../src/rules/command-error.ts";
 import type { CommandRunner } from "../../../src/rules/command-runner.ts";
-import { conntrackVersion, findTools } from "../../../src/rules/find-tools.ts";
+import { findTools } from "../../../src/rules/find-tools.ts";
 
 const { signal } = new AbortController();
 const files: Readonly<Record<string, string>> = { "/proc/net/if_inet6": "" };
@@ -115,11 +115,4 @@ it("findTools() fails at once without permission", async () => {
 	const { look } = aHost({ ...nft4, "iptables-nft-save": failure });
 
 	await expect(findTools(look)).rejects.toBe(failure);
-});
-
-it("conntrackVersion() tells whether conntrack is there", async () => {
-	const { look } = aHost({ "conntrack --version": "conntrack v1.4.7 (conntrack-tools)\n" });
-
-	expect(await conntrackVersion(look)).toBe("1.4.7");
-	expect(await conntrackVersion(aHost({}).look)).toBeUndefined();
 });

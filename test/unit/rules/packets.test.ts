@@ -1,6 +1,6 @@
 import { expect, test as it } from "vitest";
 import { planRules, withoutCapture } from "../../../src/rules/plan.ts";
-import { planText, restoreText } from "../../../src/rules/restore-text.ts";
+import { restoreText } from "../../../src/rules/restore-text.ts";
 import { parseSavedRules } from "../../../src/rules/saved-rules.ts";
 import type { Binding } from "../../../src/services/service-port.ts";
 import { aBinding } from "../../kit/bindings.ts";
@@ -22,7 +22,8 @@ const emptyWeb: Binding = { ...web, refuses: true };
 const emptyDns: Binding = { ...dns, refuses: true };
 
 function tracer(bindings: readonly Binding[], options: Partial<TracerOptions> = {}): PacketTracer {
-	return new PacketTracer(planText(bindings, "ipv4"), { nodeAddresses, ...options });
+	const text = restoreText(planRules(bindings, "ipv4"), parseSavedRules(""));
+	return new PacketTracer(text, { nodeAddresses, ...options });
 }
 
 function packet(fields: Partial<Packet> = {}): Packet {

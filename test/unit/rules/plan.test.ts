@@ -1,24 +1,28 @@
 import fc from "fast-check";
 import { expect, test as it } from "vitest";
 import { planRules, withoutCapture } from "../../../src/rules/plan.ts";
-import { planText } from "../../../src/rules/restore-text.ts";
+import { restoreText } from "../../../src/rules/restore-text.ts";
+import { parseSavedRules } from "../../../src/rules/saved-rules.ts";
+import type { Binding } from "../../../src/services/service-port.ts";
 import { aBinding } from "../../kit/bindings.ts";
 
-it("planText() of one TCP and one UDP ServicePort", () => {
-	const text = planText(
-		[
-			aBinding(),
-			aBinding({
-				service: "dns",
-				portName: "",
-				protocol: "udp",
-				port: 53,
-				proxyPort: 30_053,
-				listenAddress: "10.1.0.1",
-			}),
-		],
-		"ipv4",
-	);
+/** What is given to a kernel that holds nothing of ours. */
+function textFor(bindings: readonly Binding[]): string {
+	return restoreText(planRules(bindings, "ipv4"), parseSavedRules(""));
+}
+
+it("restoreText() of one TCP and one UDP ServicePort", () => {
+	const text = textFor([
+		aBinding(),
+		aBinding({
+			service: "dns",
+			portName: "",
+			protocol: "udp",
+			port: 53,
+			proxyPort: 30_053,
+			listenAddress: "10.1.0.1",
+		}),
+	]);
 
 	expect(text).toBe(`*filter
 :KUBE-NODEPORT-NON-LOCAL - [0:0]
@@ -135,7 +139,7 @@ it("no rule of nat is without a destination and a protocol, whatever the names",
 			const bindings = names.map(([namespace, service, portName]) =>
 				aBinding({ namespace, service, portName }),
 			);
-			const text = planText(bindings, "ipv4");
+			const text = textFor(bindings);
 			const nat = text.slice(text.indexOf("*nat")).split("\n");
 			const rules = nat.filter((line) => line.startsWith("-A KUBE"));
 			expect(rules).toHaveLength(bindings.length * 2);
