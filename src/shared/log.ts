@@ -2,7 +2,7 @@
  * What a room needs of a logger: the part of pino's interface that we use.
  *
  * Rooms are handed one and never import pino. The message is constant text, facts are fields; the
- * field names are listed once, in ARCHITECTURE.md.
+ * field names are listed once, in docs/observing.md.
  */
 export interface Log {
 	error(fields: object, message: string): void;
