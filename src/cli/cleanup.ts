@@ -1,0 +1,34 @@
+import type { CleanupReport } from "../rules/cleanup.ts";
+import { isCommandError } from "../rules/command-error.ts";
+import { describeError } from "../shared/errors.ts";
+import { EXIT_FAILED, EXIT_FINE } from "./exit-codes.ts";
+import type { Host } from "./host.ts";
+import { complain } from "./report.ts";
+
+/** Longer than every command's own limit; stands against a host that hangs. */
+const TIMEOUT_MS = 120_000;
+
+/** `cleanup`: removes every rule and chain of ours. A second time finds nothing and is fine. */
+export async function cleanupCommand(host: Host): Promise<number> {
+	let report: CleanupReport;
+	try {
+		report = await host.doors.cleanup(AbortSignal.timeout(TIMEOUT_MS));
+	} catch (error) {
+		complain(
+			host,
+			isCommandError(error, "COMMAND_NOT_PERMITTED")
+				? "cleanup: needs root, or CAP_NET_ADMIN and CAP_NET_RAW, to change packet rules"
+				: `cleanup: ${describeError(error)}`,
+		);
+		return EXIT_FAILED;
+	}
+	for (const { family, variant } of report.cleaned) {
+		const program = family === "ipv4" ? "iptables" : "ip6tables";
+		host.out(`Removed the chains and jumps of ${program}-${variant} (nat and filter tables)\n`);
+	}
+	if (report.cleaned.length === 0 && report.problems.length === 0) {
+		host.out("Nothing to remove: no rule or chain of kube-userproxy is there\n");
+	}
+	for (const problem of report.problems) complain(host, `cleanup: ${problem}`);
+	return report.problems.length === 0 ? EXIT_FINE : EXIT_FAILED;
+}

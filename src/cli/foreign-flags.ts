@@ -1,0 +1,47 @@
+/**
+ * Flags that a kube-proxy command line may hold and that mean nothing here, or not yet: each with its
+ * own sentence, so that nobody has to guess whether it was a typing mistake.
+ */
+const SENTENCES: readonly (readonly [pattern: RegExp, sentence: string])[] = [
+	[/^proxy-mode$/, "there is one mode here: this daemon relays in userspace"],
+	[
+		/^(cluster-cidr|detect-local-mode|pod-bridge-interface|pod-interface-name-prefix)$/,
+		"not needed: every relayed connection comes from the node's own address, whoever opened it",
+	],
+	[
+		/^(masquerade-all|iptables-masquerade-bit)$/,
+		"not needed: what is relayed comes from the node's own address without masquerading",
+	],
+	[
+		/^ipvs-scheduler$/,
+		"not there yet: endpoints are taken in turn (round robin), those that failed lately last",
+	],
+	[/^ipvs-/, "this daemon does not use IPVS"],
+	[/^cleanup-ipvs$/, "this daemon makes no IPVS rules; use --cleanup of kube-proxy for its own"],
+	[
+		/^(nodeport-addresses|iptables-localhost-nodeports)$/,
+		"not there yet: node ports are not served, ClusterIPs are",
+	],
+	[/^conntrack-/, "not there yet: the kernel's connection tracking settings are left alone"],
+	[/^workers$/, "not there yet: one thread moves the bytes"],
+	[
+		/^kube-api-(qps|burst|content-type)$/,
+		"not needed: there is one watch per kind of object, in JSON, with waits of its own",
+	],
+	[/^healthz-port$/, "gone from kube-proxy too; use --healthz-bind-address IP:PORT"],
+	[/^metrics-port$/, "gone from kube-proxy too; use --metrics-bind-address IP:PORT"],
+	[/^feature-gates$/, "there are no feature gates here"],
+	[/^(profiling|show-hidden-metrics-for-version)$/, "kube-proxy's; there is nothing like it here"],
+	[/^init-only$/, "not needed: no settings of the host are changed"],
+	[/^logging-format$/, "use --log-format json or pretty"],
+	[
+		/^(vmodule|logtostderr|alsologtostderr|stderrthreshold|log-dir|log-file|log-file-max-size|log-flush-frequency|log-backtrace-at|one-output|skip-headers|skip-log-headers|add-dir-header|log-(text|json)-.*)$/,
+		"the log goes to standard output, line by line; see --log-format and --log-level",
+	],
+];
+
+/** @param name without dashes. */
+export function foreignFlagSentence(name: string): string | undefined {
+	const folded = name.replaceAll("_", "-");
+	return SENTENCES.find(([pattern]) => pattern.test(folded))?.[1];
+}

@@ -1,0 +1,54 @@
+import type { Config } from "../config/config.ts";
+import type { Daemon, DaemonOptions } from "../daemon/contract.ts";
+import type { CleanupReport } from "../rules/cleanup.ts";
+import type { IpAddress, IpFamily } from "../services/address.ts";
+import type { NodeInfo } from "../services/objects.ts";
+import type { HostFacts } from "./check-facts.ts";
+import type { ListedSources } from "./read-sources.ts";
+
+/** The process around the commands, as far as they need it; tests put another in its place. */
+export interface Host {
+	/** Writes to standard output; the text has its line ends. */
+	out(text: string): void;
+	/** Writes to standard error. */
+	err(text: string): void;
+	/** Standard output is a terminal that wants colours. */
+	readonly colours: boolean;
+	/** Width for the help. */
+	readonly columns: number;
+	readonly env: Readonly<Record<string, string | undefined>>;
+	/** As the kernel has it. */
+	readonly hostname: string;
+	/** Of this program. */
+	readonly version: string;
+	/** Milliseconds since the epoch. */
+	wallMs(): number;
+	readonly signals: Signals;
+	/** Ends the process at once, after what is logged has been written. */
+	exit(code: number): void;
+	/** @throws if it cannot be written. */
+	writeFile(path: string, text: string): void;
+	readonly doors: Doors;
+}
+
+/** Signals and the last resorts, as `process.on` gives them. */
+export interface Signals {
+	on(name: SignalName, listener: () => void): void;
+	on(name: LastResort, listener: (error: unknown) => void): void;
+}
+
+export type SignalName = "SIGTERM" | "SIGINT" | "SIGHUP" | "SIGUSR1" | "SIGUSR2";
+export type LastResort = "uncaughtException" | "unhandledRejection";
+
+/** The work of other rooms that commands set going. Loaded when it is needed. */
+export interface Doors {
+	startDaemon(config: Config, options: DaemonOptions): Promise<Daemon>;
+	/** Removes everything that is ours. */
+	cleanup(signal: AbortSignal): Promise<CleanupReport>;
+	/** Reads every configured source once. */
+	readSources(config: Config, signal: AbortSignal): Promise<ListedSources>;
+	/** Looks at this host; changes nothing. */
+	gatherFacts(config: Config, signal: AbortSignal): Promise<HostFacts>;
+	/** The node's own address that UDP proxies of a family bind to, as the daemon would choose it. */
+	nodeAddressOf(family: IpFamily, node: NodeInfo | undefined): IpAddress | undefined;
+}

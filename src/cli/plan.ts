@@ -1,0 +1,90 @@
+import type { Config } from "../config/config.ts";
+import { planRules } from "../rules/plan.ts";
+import { restoreText } from "../rules/restore-text.ts";
+import { parseSavedRules } from "../rules/saved-rules.ts";
+import { IP_FAMILIES, type IpAddress, type IpFamily } from "../services/address.ts";
+import { planServicePorts } from "../services/plan-service-ports.ts";
+import { isPort } from "../services/port.ts";
+import type { Binding, ServicePort } from "../services/service-port.ts";
+import { EXIT_FAILED, EXIT_FINE } from "./exit-codes.ts";
+import type { Host } from "./host.ts";
+import { complain } from "./report.ts";
+
+/** Where assumed proxy ports begin without --proxy-port-range: far from what people give Services. */
+const FIRST_ASSUMED_PORT = 40_001;
+
+/**
+ * `plan`: what `run` would give to iptables-restore on a host where no rule of ours is yet. Proxy
+ * ports are assumed, since only an open listener has one. Changes nothing and needs no root.
+ *
+ * @returns 1 only if nothing could be planned; a part that could not be is told on standard error.
+ */
+export async function planCommand(
+	host: Host,
+	config: Config,
+	families: readonly IpFamily[],
+	signal: AbortSignal,
+): Promise<number> {
+	const { snapshot, sources } = await host.doors.readSources(config, signal);
+	for (const { name, problems } of sources) {
+		for (const problem of problems) complain(host, `plan: ${name}: ${problem}`);
+	}
+	if (sources.every(({ isComplete }) => !isComplete)) return EXIT_FAILED;
+	const { servicePorts, unserved } = planServicePorts(snapshot, config);
+	for (const { name, reason, detail } of unserved) {
+		complain(host, `plan: ${name} is not served: ${reason}${detail === "" ? "" : `, ${detail}`}`);
+	}
+	if (config.rules === "none") {
+		host.out("# --rules none: no packet rules\n");
+		return EXIT_FINE;
+	}
+	const addressOf = (family: IpFamily) => host.doors.nodeAddressOf(family, snapshot.node);
+	const { bindings, problems } = assumeBindings(servicePorts, config, addressOf);
+	for (const problem of problems) complain(host, `plan: ${problem}`);
+	for (const family of families) host.out(familyText(bindings, family));
+	return EXIT_FINE;
+}
+
+function familyText(bindings: readonly Binding[], family: IpFamily): string {
+	const program = family === "ipv4" ? "iptables-restore" : "ip6tables-restore";
+	const own = bindings.filter((binding) => binding.family === family);
+	const ports = own.map(
+		({ name, protocol, proxyPort }) =>
+			`# ${name} (${protocol}): proxy port ${proxyPort}, assumed\n`,
+	);
+	return [
+		`# ${family}: input of ${program} --noflush on a host without rules of ours\n`,
+		...ports,
+		restoreText(planRules(own, family), parseSavedRules("")),
+	].join("");
+}
+
+/** What the listeners would report, had each the next port. */
+export function assumeBindings(
+	servicePorts: readonly ServicePort[],
+	config: Config,
+	nodeAddressOf: (family: IpFamily) => IpAddress | undefined,
+): { readonly bindings: readonly Binding[]; readonly problems: readonly string[] } {
+	const addresses = Object.fromEntries(
+		IP_FAMILIES.map((family) => [family, config.bindAddress ?? nodeAddressOf(family)]),
+	);
+	const bindings: Binding[] = [];
+	const problems: string[] = [];
+	let next: number = config.proxyPortRange?.first ?? FIRST_ASSUMED_PORT;
+	const last: number = config.proxyPortRange?.last ?? 65_535;
+	for (const { endpoints, ...servicePort } of servicePorts) {
+		const { key, name, protocol, family, port, virtualAddresses } = servicePort;
+		const listenAddress = protocol === "udp" ? addresses[family] : config.bindAddress;
+		const proxyPort = next;
+		if (protocol === "udp" && listenAddress === undefined) {
+			problems.push(`${name} is left out: this node has no ${family} address for UDP`);
+		} else if (!isPort(proxyPort) || proxyPort > last) {
+			problems.push(`${name} is left out: no proxy port is left`);
+		} else {
+			const served = { key, name, protocol, family, port, virtualAddresses };
+			bindings.push({ ...served, proxyPort, listenAddress, refuses: endpoints.length === 0 });
+			next += 1;
+		}
+	}
+	return { bindings, problems };
+}

@@ -1,0 +1,81 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { hostname } from "node:os";
+import process from "node:process";
+import type { Config } from "../config/config.ts";
+import type { Daemon, DaemonOptions } from "../daemon/contract.ts";
+import { NodeAddresses } from "../daemon/node-addresses.ts";
+import { cleanup } from "../rules/cleanup.ts";
+import { createCommandRunner } from "../rules/command-runner.ts";
+import type { IpFamily } from "../services/address.ts";
+import type { NodeInfo } from "../services/objects.ts";
+import { silentLog } from "../shared/log.ts";
+import { gatherFacts, readTextFileIfAny } from "./gather-facts.ts";
+import type { Host, LastResort, SignalName } from "./host.ts";
+import { readSources } from "./read-sources.ts";
+
+/** Help is easier to read in lines that are not very long. */
+const MAX_COLUMNS = 110;
+
+/** This process and the host that it runs on. */
+export function processHost(): Host {
+	const { env } = process;
+	return {
+		out: (text) => process.stdout.write(text),
+		err: (text) => process.stderr.write(text),
+		// https://no-color.org: any value but the empty one.
+		colours: process.stdout.isTTY && (env["NO_COLOR"] ?? "") === "",
+		columns: Math.min(MAX_COLUMNS, process.stdout.columns ?? MAX_COLUMNS),
+		env,
+		hostname: hostname(),
+		version: readVersion(),
+		wallMs: () => Date.now(),
+		signals: {
+			on: (name: SignalName | LastResort, listener: (error: unknown) => void) => {
+				process.on(name, listener);
+			},
+		},
+		exit: (code) => process.exit(code),
+		// It may hold a kubeconfig's path and nothing secret, but others need not read it.
+		writeFile: (path, text) => writeFileSync(path, text, { mode: 0o640 }),
+		doors: {
+			startDaemon: openDaemon,
+			cleanup: (signal) => cleanup({ ...hostLook(), signal }),
+			readSources: (config, signal) => readSources(config, env, signal),
+			gatherFacts: (config, signal) =>
+				gatherFacts(
+					config,
+					{ ...hostLook(), env, nodeVersion: process.versions.node, platform: process.platform },
+					signal,
+				),
+			nodeAddressOf,
+		},
+	};
+}
+
+function hostLook() {
+	return { runner: createCommandRunner(process.env), readTextFile: readTextFileIfAny };
+}
+
+/** Loaded only for `run`: it brings the whole program with it. */
+async function openDaemon(config: Config, options: DaemonOptions): Promise<Daemon> {
+	const { startDaemon } = await import("../daemon/daemon.ts");
+	return startDaemon(config, options);
+}
+
+function nodeAddressOf(family: IpFamily, node: NodeInfo | undefined) {
+	const addresses = new NodeAddresses({
+		log: silentLog,
+		clusterAddresses: () => node?.addresses ?? [],
+	});
+	addresses.refresh();
+	return addresses.of(family);
+}
+
+/** Beside src/ in a checkout and beside dist/ once built. */
+function readVersion(): string {
+	const text = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
+	const parsed: unknown = JSON.parse(text);
+	return typeof parsed === "object" && parsed !== null && "version" in parsed
+		? `${parsed.version as string}`
+		: "unknown";
+}
