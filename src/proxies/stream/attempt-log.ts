@@ -34,6 +34,11 @@ export class AttemptLog {
 		return this.#tried;
 	}
 
+	/** When the last try began; monotonic milliseconds. */
+	get beganMs(): number {
+		return this.#beganMs;
+	}
+
 	/** True when no try got as far as to say anything about an endpoint. */
 	get failedLocally(): boolean {
 		return this.#allLocal;

@@ -150,9 +150,9 @@ export class UdpFlow implements TableFlow, EndpointSocketOwner {
 		if (this.#isOver) return;
 		const { balancer } = this.#host;
 		if (end === "unanswered") {
-			// Nothing came, no refusal either. An endpoint that never answers by its nature (a log
-			// collector) would stay under suspicion of its last refusal for ever otherwise.
-			balancer.answered(this.#pick.endpoint, this.client.address);
+			// An endpoint that never answers by its nature would stay under suspicion of its last
+			// refusal for ever otherwise.
+			balancer.unrefuted(this.#pick.endpoint, this.#attempts.beganMs);
 		}
 		const isOpen = this.#socket?.isOpen === true;
 		// Of a UDP socket, "connected" says no more than that nobody has refused.
@@ -290,7 +290,7 @@ export class UdpFlow implements TableFlow, EndpointSocketOwner {
 			podName: wasServed ? endpoint.podName : undefined,
 			attempts: this.#attempts.attempts,
 			attemptCount: this.#attempts.count,
-			affinity,
+			affinity: wasServed ? affinity : undefined,
 			bytesIn: this.#bytesIn,
 			bytesOut: this.#bytesOut,
 			datagramsIn: this.#datagramsIn,

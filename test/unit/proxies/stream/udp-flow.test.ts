@@ -194,6 +194,39 @@ describe("UdpFlow with an endpoint that refuses", () => {
 	});
 });
 
+describe("UdpFlow without an answer", () => {
+	const sticky = {
+		protocol: "udp",
+		sessionAffinity: { type: "ClientIP", timeoutMs: 60_000 },
+	} as const;
+
+	it("takes no client away from the endpoint that answered it meanwhile", async () => {
+		const { net, receive, clock, records } = await aUdpListener(
+			aServicePort({ ...sticky, endpoints: [A, B] }),
+		);
+		receive("to a silent one", 1);
+		clock.nowMs += 10_000;
+		receive("refused", 2);
+		net.newest.fail("ECONNREFUSED");
+		expect(net.newest.peer).toBe(B.key);
+		net.newest.answer("answer");
+		clock.nowMs += 20_000;
+		vi.advanceTimersToNextTimer();
+		expect(records).toMatchObject([{ end: "unanswered", endpoint: A.key }]);
+		receive("question", 3);
+		expect(net.newest.peer).toBe(B.key);
+	});
+
+	it("tells of no affinity when nobody served it", async () => {
+		const { net, receive, records } = await aUdpListener(
+			aServicePort({ ...sticky, endpoints: [A] }),
+		);
+		receive("question");
+		net.newest.fail("ECONNREFUSED");
+		expect(records).toMatchObject([{ endpoint: undefined, affinity: undefined }]);
+	});
+});
+
 describe("UdpFlow and its datagrams", () => {
 	it.each(["EPERM", "EMSGSIZE", "ENOBUFS"])("goes on after a send failed with %s", async (code) => {
 		const { net, relay, receive, records } = await aListener([A, B]);
