@@ -299,6 +299,7 @@ class NodeDaemon implements Daemon {
 			sync: running?.sync.state() ?? NO_SYNC,
 			rules: this.#rules.keeper?.facts(),
 			engine: running?.engine.stats(),
+			failingEndpoints: () => running?.engine.failingEndpoints() ?? new Map(),
 			connections: () => running?.engine.connections() ?? [],
 			logConnections: connectionLog.mode,
 			logLinesDropped: log.droppedLines(),

@@ -4,6 +4,7 @@ import type { MetricsFacts } from "../observe/metrics.ts";
 import type { EngineStats, LiveConnection } from "../proxies/engine.ts";
 import type { RulesFacts } from "../rules/rule-keeper.ts";
 import { IP_FAMILIES } from "../services/address.ts";
+import type { ServicePortKey } from "../services/service-port.ts";
 import type { ServicePortReport, StatusReport } from "../services/status.ts";
 import type { SourceStatus } from "../sources/source.ts";
 import type { SyncState } from "./sync.ts";
@@ -21,6 +22,8 @@ export interface DaemonFacts {
 	/** Undefined while it is not known what this host has. */
 	readonly rules: RulesFacts | undefined;
 	readonly engine: EngineStats | undefined;
+	/** As RelayEngine has it. Asked for only where it is told. */
+	failingEndpoints(): ReadonlyMap<ServicePortKey, readonly string[]>;
 	/** Asked for only where each connection counts: there may be very many. */
 	connections(): readonly LiveConnection[];
 	readonly logConnections: Config["logConnections"];
@@ -62,6 +65,7 @@ function servicePortReports(facts: DaemonFacts): readonly ServicePortReport[] {
 		facts.connections(),
 		({ protocol, service }) => `${protocol} ${service}`,
 	);
+	const failing = facts.failingEndpoints();
 	const proxyPorts = new Map(sync.bindings.map(({ key, proxyPort }) => [key, proxyPort]));
 	return sync.servicePorts.map((servicePort) => ({
 		name: servicePort.name,
@@ -71,7 +75,10 @@ function servicePortReports(facts: DaemonFacts): readonly ServicePortReport[] {
 		virtualAddresses: servicePort.virtualAddresses.map(({ address }) => address),
 		port: servicePort.port,
 		proxyPort: proxyPorts.get(servicePort.key),
-		endpoints: servicePort.endpoints.map(({ key }) => ({ endpoint: key, state: "ok" })),
+		endpoints: servicePort.endpoints.map(({ key }) => ({
+			endpoint: key,
+			state: failing.get(servicePort.key)?.includes(key) === true ? "failing" : "ok",
+		})),
 		connections: live.get(`${servicePort.protocol} ${servicePort.name}`)?.length ?? 0,
 		problem: sync.listenProblems.get(servicePort.key),
 	}));
@@ -118,11 +125,18 @@ export function metricsFacts(facts: DaemonFacts): MetricsFacts {
 			failing: problem !== undefined,
 			rejectedObjects: rejected.length,
 		})),
-		engine,
+		engine: engine && { ...engine, failingEndpoints: countFailing(facts.failingEndpoints()) },
 		servicePorts: sync.servicePorts.length,
 		listenProblems: sync.listenProblems.size,
 		conntrackDeletions: rules?.deletedFlowGroups ?? 0,
 		logLinesDropped: facts.logLinesDropped,
 		connectionLogLeftOut: facts.connectionLogLeftOut,
 	};
+}
+
+/** An endpoint of several ServicePorts counts in each of them. */
+function countFailing(failing: ReadonlyMap<ServicePortKey, readonly string[]>): number {
+	let count = 0;
+	for (const endpoints of failing.values()) count += endpoints.length;
+	return count;
 }

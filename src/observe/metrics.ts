@@ -47,8 +47,14 @@ interface SourceFacts {
 interface EngineFacts {
 	readonly listeners: number;
 	readonly tcpConnections: number;
+	/** Accepted and waiting for descriptors, unread. */
+	readonly waitingConnections: number;
 	readonly udpFlows: number;
-	readonly droppedDatagrams: number;
+	readonly droppedDatagramsByReason: ReadonlyMap<string, number>;
+	readonly evictedFlows: number;
+	readonly affinityEvictions: number;
+	/** Endpoints that failed lately and are tried last, counted in each ServicePort. */
+	readonly failingEndpoints: number;
 	readonly overloadRefusals: number;
 	readonly acceptPaused: boolean;
 }
@@ -83,6 +89,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
 	addBuildInfo(registry, options.version);
 	addSourceSeries(registry, () => facts());
 	addStateSeries(registry, () => facts());
+	addEngineSeries(registry, () => facts().engine);
 
 	const renderNow = async (): Promise<string> => {
 		// All that comes from the facts tells of one moment.
@@ -166,45 +173,33 @@ function addSourceSeries(registry: Registry, facts: () => MetricsFacts): void {
 	);
 }
 
-function addStateSeries(registry: Registry, facts: () => MetricsFacts): void {
-	type Read = (facts: MetricsFacts) => number | undefined;
+type ReadOne<Facts> = (facts: Facts) => number | undefined;
+
+/** Adds series without labels that are read out of the same facts. */
+function seriesOf<Facts>(registry: Registry, facts: () => Facts | undefined) {
 	const series =
 		(add: typeof addGauge) =>
-		(name: string, help: string, pick: Read): void =>
+		(name: string, help: string, pick: ReadOne<Facts>): void =>
 			add(registry, {
 				name: `kube_userproxy_${name}`,
 				help,
 				read() {
-					const value = pick(facts());
+					const now = facts();
+					const value = now === undefined ? undefined : pick(now);
 					return value === undefined ? [] : [[{}, value]];
 				},
 			});
-	const gauge = series(addGauge);
-	const counter = series(addCounter);
+	return { gauge: series(addGauge), counter: series(addCounter) };
+}
+
+function addStateSeries(registry: Registry, facts: () => MetricsFacts): void {
+	const { gauge, counter } = seriesOf(registry, facts);
 	gauge("ready", "1 while /readyz says so", ({ ready }) => Number(ready));
 	gauge("service_ports", "ServicePorts that are served", ({ servicePorts }) => servicePorts);
-	gauge("listeners", "Open listeners", ({ engine }) => engine?.listeners);
 	gauge(
 		"listen_problems",
 		"ServicePorts whose listener cannot be opened at present",
 		({ listenProblems }) => listenProblems,
-	);
-	gauge("tcp_connections", "TCP connections that live", ({ engine }) => engine?.tcpConnections);
-	gauge("udp_flows", "UDP flows in the table", ({ engine }) => engine?.udpFlows);
-	gauge(
-		"accept_paused",
-		"1 while new TCP connections wait because descriptors are short",
-		({ engine }) => (engine === undefined ? undefined : Number(engine.acceptPaused)),
-	);
-	counter(
-		"dropped_datagrams_total",
-		"Datagrams that reached no endpoint: none there, queue full, sending failed",
-		({ engine }) => engine?.droppedDatagrams,
-	);
-	counter(
-		"overload_refusals_total",
-		"TCP connections refused because descriptors were short",
-		({ engine }) => engine?.overloadRefusals,
 	);
 	counter(
 		"conntrack_deletions_total",
@@ -220,5 +215,51 @@ function addStateSeries(registry: Registry, facts: () => MetricsFacts): void {
 		"connection_log_left_out_total",
 		"Connections that the connection log left out because there were too many",
 		({ connectionLogLeftOut }) => connectionLogLeftOut,
+	);
+}
+
+function addEngineSeries(registry: Registry, facts: () => EngineFacts | undefined): void {
+	const { gauge, counter } = seriesOf(registry, facts);
+	gauge("listeners", "Open listeners", ({ listeners }) => listeners);
+	gauge("tcp_connections", "TCP connections that live", ({ tcpConnections }) => tcpConnections);
+	gauge("udp_flows", "UDP flows in the table", ({ udpFlows }) => udpFlows);
+	gauge(
+		"accept_paused",
+		"1 while new TCP connections wait because descriptors are short",
+		({ acceptPaused }) => Number(acceptPaused),
+	);
+	gauge(
+		"waiting_connections",
+		"TCP connections that wait because descriptors are short",
+		({ waitingConnections }) => waitingConnections,
+	);
+	gauge(
+		"failing_endpoints",
+		"Endpoints that failed lately and are tried last, counted in each ServicePort that has them",
+		({ failingEndpoints }) => failingEndpoints,
+	);
+	addCounter(registry, {
+		name: "kube_userproxy_dropped_datagrams_total",
+		help: "Datagrams that were not passed on, by why",
+		labelNames: ["reason"],
+		*read() {
+			const reasons = facts()?.droppedDatagramsByReason ?? [];
+			for (const [reason, count] of reasons) yield [{ reason }, count];
+		},
+	});
+	counter(
+		"evicted_flows_total",
+		"UDP flows ended to make room for others",
+		({ evictedFlows }) => evictedFlows,
+	);
+	counter(
+		"affinity_evictions_total",
+		"Clients that session affinity forgot because a ServicePort had too many",
+		({ affinityEvictions }) => affinityEvictions,
+	);
+	counter(
+		"overload_refusals_total",
+		"TCP connections refused because descriptors were short",
+		({ overloadRefusals }) => overloadRefusals,
 	);
 }

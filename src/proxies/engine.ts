@@ -1,6 +1,7 @@
 import type { ConnectionRecord } from "../services/connection-record.ts";
 import type { Port } from "../services/port.ts";
 import type { Binding, ServicePort, ServicePortKey } from "../services/service-port.ts";
+import type { DropReason } from "./drop-reason.ts";
 
 /**
  * What relays: opens a listener per ServicePort and carries its connections and flows to endpoints.
@@ -32,6 +33,12 @@ export interface RelayEngine {
 
 	/** TCP connections that live now and UDP flows that are in the table, newest last. */
 	connections(): LiveConnection[];
+
+	/**
+	 * Keys of the endpoints that failed lately and are tried last at present, by ServicePort; only
+	 * ServicePorts that have some.
+	 */
+	failingEndpoints(): ReadonlyMap<ServicePortKey, readonly string[]>;
 
 	stats(): EngineStats;
 
@@ -70,9 +77,17 @@ export interface LiveConnection {
 export interface EngineStats {
 	readonly listeners: number;
 	readonly tcpConnections: number;
+	/** Of these, those that wait unread for descriptors before they are dialed for. */
+	readonly waitingConnections: number;
 	readonly udpFlows: number;
-	/** Datagrams dropped since the start: no endpoint, queue full, send failed. */
+	/** Datagrams dropped since the start. */
 	readonly droppedDatagrams: number;
+	/** The same by why; every reason is there. */
+	readonly droppedDatagramsByReason: ReadonlyMap<DropReason, number>;
+	/** UDP flows that had to make room for others, since the start. */
+	readonly evictedFlows: number;
+	/** Clients that session affinity forgot because a ServicePort had too many, since the start. */
+	readonly affinityEvictions: number;
 	/** TCP connections refused for want of descriptors since the start. */
 	readonly overloadRefusals: number;
 	/** True while new TCP connections wait for descriptors. */

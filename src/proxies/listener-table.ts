@@ -73,6 +73,16 @@ export class ListenerTable {
 		}
 	}
 
+	/** See RelayEngine. */
+	failingEndpoints(): ReadonlyMap<ServicePortKey, readonly string[]> {
+		const failing = new Map<ServicePortKey, readonly string[]>();
+		for (const [key, { listener }] of this.#entries) {
+			const endpoints = listener.failingEndpoints();
+			if (endpoints.length > 0) failing.set(key, endpoints);
+		}
+		return failing;
+	}
+
 	/** For good: a {@link reconcile} that is under way opens nothing more. */
 	closeAll(): void {
 		this.#isClosed = true;
@@ -110,6 +120,7 @@ export class ListenerTable {
 			return error instanceof Error ? error : new Error(String(error));
 		}
 	}
+
 	#close({ servicePort, listener }: Entry): void {
 		listener.close();
 		this.#options.ports.release(servicePort, listener.proxyPort);

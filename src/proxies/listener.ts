@@ -1,9 +1,11 @@
+import type { Balancer } from "../balancing/pick.ts";
 import type { IpAddress } from "../services/address.ts";
 import type { Port } from "../services/port.ts";
 import type { ServicePort } from "../services/service-port.ts";
 import type { Clock } from "../shared/clock.ts";
 import type { Log } from "../shared/log.ts";
 import type { DescriptorBudget } from "./descriptor-budget.ts";
+import type { DropReason } from "./drop-reason.ts";
 import type { EngineHooks, LiveConnection } from "./engine.ts";
 
 /** The listener of one ServicePort, whatever its protocol. Owns the ServicePort's balancer. */
@@ -12,6 +14,9 @@ export interface ServicePortListener {
 	readonly proxyPort: Port;
 	/** The one address that it is bound to, or undefined for all of its family. */
 	readonly listenAddress: IpAddress | undefined;
+
+	/** Keys of the endpoints that are tried last at present, because they failed lately. */
+	failingEndpoints(): readonly string[];
 
 	/** Takes new endpoints, affinity and names of the same ServicePort. Disturbs nothing that goes on. */
 	update(servicePort: ServicePort): void;
@@ -54,8 +59,12 @@ export interface ProtocolRelay {
 }
 
 export interface UdpRelay extends ProtocolRelay {
-	/** Since the start: no endpoint, queue full, send failed. */
+	/** Since the start. */
 	droppedDatagrams(): number;
+	/** Since the start; every reason is there. */
+	droppedByReason(): ReadonlyMap<DropReason, number>;
+	/** Flows that had to make room for others, since the start. */
+	evictedFlows(): number;
 }
 
 /** What both halves of an engine are given. */
@@ -63,8 +72,8 @@ export interface RelayContext {
 	readonly hooks: EngineHooks;
 	readonly log: Log;
 	readonly clock: Clock;
-	/** Uniform in [0, 1). */
-	readonly random: () => number;
+	/** A balancer for one more ServicePort. */
+	readonly createBalancer: () => Balancer;
 	/** Ids of connections and flows: short, unique in this process. */
 	readonly nextId: () => string;
 	/** One descriptor per listener and per UDP flow, two per TCP connection. */

@@ -106,6 +106,19 @@ export function describeDialing(createEngine: CreateEngine): void {
 		});
 	});
 
+	it("an endpoint that failed lately is told of, and not when it answered since", async () => {
+		const refusing = await aRefusingEndpoint();
+		const servicePort = aServicePort({ endpoints: [refusing] });
+		const { bindings } = await lab.reconcile(servicePort);
+		const port = bindings[0]?.proxyPort ?? 0;
+		expect(lab.engine.failingEndpoints()).toEqual(new Map());
+		await endOf(lab.dial(port));
+		expect(lab.engine.failingEndpoints()).toEqual(new Map([[servicePort.key, [refusing.key]]]));
+		await lab.endpoint((socket) => socket.pipe(socket), { port: refusing.port });
+		expect(await lab.ask(port, "hello")).toBe("hello");
+		expect(lab.engine.failingEndpoints()).toEqual(new Map());
+	});
+
 	describe("an endpoint that is silent", () => {
 		it("costs nobody the connection, and almost nobody its timeout: 1,000 of 1,000 succeed", async () => {
 			const silent = await lab.silentEndpoint();

@@ -225,12 +225,16 @@ export function describeListening(createEngine: CreateEngine): void {
 			const waiting = [await lab.connect(port), await lab.connect(port)];
 			await until(() => lab.engine.stats().acceptPaused, "accepting to pause");
 			expect(await endOf(lab.dial(port))).toBe("ECONNRESET");
-			expect(lab.engine.stats()).toMatchObject({ tcpConnections: 8, overloadRefusals: 1 });
+			expect(lab.engine.stats()).toMatchObject({
+				tcpConnections: 8,
+				waitingConnections: 2,
+				overloadRefusals: 1,
+			});
 			expect(lab.records).toMatchObject([{ end: "overload", attemptCount: 0 }]);
 
 			for (const socket of [...relayed, ...waiting]) expect(await echoes(socket)).toBe("end");
 			expect(countsOf(lab.records.map(({ end }) => end))).toEqual({ overload: 1, closed: 8 });
-			expect(lab.engine.stats().acceptPaused).toBe(false);
+			expect(lab.engine.stats()).toMatchObject({ acceptPaused: false, waitingConnections: 0 });
 			const said = () => lab.log.lines.filter(({ message }) => message.startsWith("accepting"));
 			await until(() => said().length === 2, "the log to say that it is over");
 			expect(said().map(({ level }) => level)).toEqual(["warn", "info"]);

@@ -246,7 +246,8 @@ export function describeUdpConformance(
 			const client = await openClient(await serveEndpoints([dead]));
 			for (let count = 0; count < 5; count += 1) client.send("lost");
 			await until(() => engine.stats().droppedDatagrams === 5, "all are counted");
-			expect(engine.stats().udpFlows).toBe(0);
+			const { udpFlows, droppedDatagramsByReason } = engine.stats();
+			expect([udpFlows, droppedDatagramsByReason.get("refused")]).toEqual([0, 5]);
 		});
 
 		it("moves a flow whose endpoint was taken out, and lets answers under way arrive", async () => {
@@ -274,6 +275,7 @@ export function describeUdpConformance(
 			const client = await openClient(await serveEndpoints([]));
 			client.send("hello?");
 			await until(() => engine.stats().droppedDatagrams === 1, "it is counted");
+			expect(engine.stats().droppedDatagramsByReason.get("no-endpoint")).toBe(1);
 			expect([engine.stats().udpFlows, starts]).toEqual([0, 0]);
 			const [back] = await openNamed("back");
 			await reconcile(aUdpServicePort({ endpoints: back === undefined ? [] : [back.endpoint] }));
@@ -306,7 +308,7 @@ export function describeUdpConformance(
 			const clients = await Promise.all(Array.from({ length: 10 }, () => openClient(to)));
 			const before = descriptors();
 			for (const client of clients) await client.ask(`${client.port}`);
-			expect(engine.stats().udpFlows).toBe(4);
+			expect(engine.stats()).toMatchObject({ udpFlows: 4, evictedFlows: 6 });
 			expect(descriptors()).toBe(before + 4);
 			expect(ends()).toEqual(Array.from({ length: 6 }, () => "evicted"));
 			expect(engine.connections().map(({ client }) => client)).toEqual(

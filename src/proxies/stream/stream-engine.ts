@@ -1,11 +1,13 @@
 import { readFileSync } from "node:fs";
 
+import { createBalancer } from "../../balancing/balancer.ts";
 import { type IpAddress, type IpFamily, ipFamilyOf } from "../../services/address.ts";
 import type { Port } from "../../services/port.ts";
 import type { ServicePort, ServicePortKey } from "../../services/service-port.ts";
 import { type Clock, systemClock } from "../../shared/clock.ts";
 import { UserProxyError } from "../../shared/errors.ts";
 import type { Log } from "../../shared/log.ts";
+import { AffinityEvictions } from "../affinity-evictions.ts";
 import { DescriptorBudget, parseDescriptorLimit, planDescriptors } from "../descriptor-budget.ts";
 import type {
 	EngineHooks,
@@ -15,7 +17,13 @@ import type {
 	ReconcileOutcome,
 	RelayEngine,
 } from "../engine.ts";
-import type { ListenTarget, ServicePortListener, UdpLimits, UdpRelay } from "../listener.ts";
+import type {
+	ListenTarget,
+	RelayContext,
+	ServicePortListener,
+	UdpLimits,
+	UdpRelay,
+} from "../listener.ts";
 import { ListenerTable } from "../listener-table.ts";
 import { PortAllocator } from "../port-allocator.ts";
 import { TcpRelay } from "./tcp-relay.ts";
@@ -72,13 +80,28 @@ class StreamEngine implements RelayEngine {
 	readonly #tcp: TcpRelay;
 	readonly #udp: UdpRelay;
 	readonly #listeners: ListenerTable;
+	readonly #affinity: AffinityEvictions;
 	#nextId = 0;
 
 	constructor(options: StreamEngineOptions) {
 		const { log, hooks, clock = systemClock, random = Math.random } = options;
 		const plan = planDescriptors(options.descriptorLimit ?? readDescriptorLimit());
 		const budget = new DescriptorBudget(plan.relaying);
-		const context = { hooks, log, clock, random, nextId: () => this.#newId(), budget };
+		const affinity = new AffinityEvictions(log, clock);
+		const context: RelayContext = {
+			hooks,
+			log,
+			clock,
+			nextId: () => this.#newId(),
+			budget,
+			createBalancer: () =>
+				createBalancer({
+					now: () => clock.monotonicMs(),
+					random,
+					onAffinityEviction: () => affinity.happened(),
+				}),
+		};
+		this.#affinity = affinity;
 		this.#options = options;
 		this.#ports = new PortAllocator({
 			range: options.portRange,
@@ -121,14 +144,23 @@ class StreamEngine implements RelayEngine {
 		);
 	}
 
+	failingEndpoints(): ReadonlyMap<ServicePortKey, readonly string[]> {
+		return this.#listeners.failingEndpoints();
+	}
+
 	stats(): EngineStats {
+		const { waitingConnections } = this.#tcp;
 		return {
 			listeners: this.#listeners.size,
 			tcpConnections: this.#tcp.count(),
+			waitingConnections,
 			udpFlows: this.#udp.count(),
 			droppedDatagrams: this.#udp.droppedDatagrams(),
+			droppedDatagramsByReason: this.#udp.droppedByReason(),
+			evictedFlows: this.#udp.evictedFlows(),
+			affinityEvictions: this.#affinity.count,
 			overloadRefusals: this.#tcp.overloadRefusals,
-			acceptPaused: this.#tcp.isAcceptPaused,
+			acceptPaused: waitingConnections > 0,
 		};
 	}
 
@@ -144,6 +176,7 @@ class StreamEngine implements RelayEngine {
 
 	async close(): Promise<void> {
 		this.#listeners.closeAll();
+		this.#affinity.close();
 		await Promise.all([this.#tcp.close(), this.#udp.close()]);
 	}
 

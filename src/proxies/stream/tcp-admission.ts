@@ -44,6 +44,11 @@ export class TcpAdmission {
 		this.#options = options;
 	}
 
+	/** Applicants that wait. */
+	get waiting(): number {
+		return this.#waiting.size;
+	}
+
 	/** True while new connections wait for others to end. */
 	get isPaused(): boolean {
 		return this.#waiting.size > 0;

@@ -70,6 +70,10 @@ class TcpListener implements ServicePortListener {
 		this.#options.balancer.update(servicePort.endpoints, servicePort.sessionAffinity);
 	}
 
+	failingEndpoints(): readonly string[] {
+		return this.#options.balancer.failing();
+	}
+
 	close(): void {
 		// The descriptor is closed at once; the callback would wait for the connections.
 		if (this.#server.listening) this.#server.close();

@@ -1,4 +1,3 @@
-import { createBalancer } from "../../balancing/balancer.ts";
 import type { ConnectionRecord } from "../../services/connection-record.ts";
 import type { ServicePort } from "../../services/service-port.ts";
 import { describeError } from "../../shared/errors.ts";
@@ -102,17 +101,16 @@ export class TcpRelay implements ProtocolRelay {
 		return this.#overloadRefusals;
 	}
 
-	/** True while new connections wait for descriptors. */
-	get isAcceptPaused(): boolean {
-		return this.#admission.isPaused;
+	/** Connections that wait for descriptors. */
+	get waitingConnections(): number {
+		return this.#admission.waiting;
 	}
 
 	open(servicePort: ServicePort, target: ListenTarget): Promise<ServicePortListener> {
-		const { clock, random } = this.#context;
 		return openTcpListener({
 			servicePort,
 			target,
-			balancer: createBalancer({ now: () => clock.monotonicMs(), random }),
+			balancer: this.#context.createBalancer(),
 			onClient: (client) => this.#accept(client),
 			onError: (error) =>
 				this.#acceptFaults.failed(describeError(error), { service: servicePort.name }),

@@ -1,6 +1,5 @@
 import type { RemoteInfo } from "node:dgram";
 
-import { createBalancer } from "../../balancing/balancer.ts";
 import type { Balancer, Candidate } from "../../balancing/pick.ts";
 import { type IpAddress, type IpFamily, parseIpAddress } from "../../services/address.ts";
 import type { ConnectionRecord } from "../../services/connection-record.ts";
@@ -107,10 +106,7 @@ export class UdpListener implements ServicePortListener, UdpFlowHost {
 		this.#socket = socket;
 		this.#servicePort = servicePort;
 		this.#flows = table.createGroup();
-		this.balancer = createBalancer({
-			now: () => context.clock.monotonicMs(),
-			random: context.random,
-		});
+		this.balancer = context.createBalancer();
 		this.balancer.update(servicePort.endpoints, servicePort.sessionAffinity);
 		socket.on("message", (datagram, sender) => this.#onDatagram(datagram, sender));
 	}
@@ -126,6 +122,10 @@ export class UdpListener implements ServicePortListener, UdpFlowHost {
 		for (const flow of this.#flows.flows()) {
 			flow.endpointGone = !this.balancer.has(flow.endpointKey);
 		}
+	}
+
+	failingEndpoints(): readonly string[] {
+		return this.balancer.failing();
 	}
 
 	close(): void {

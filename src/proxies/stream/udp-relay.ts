@@ -33,24 +33,16 @@ const MAX_KEPT_BYTES = 16 * 1024 * 1024;
 const SWEEP_MS = 1000;
 const MIN_SWEEP_MS = 50;
 
-/** The relay, with what it can tell beyond the interface of both protocols. */
-export interface StreamUdpRelay extends UdpRelay {
-	/** Since the start. */
-	droppedByReason(): ReadonlyMap<DropReason, number>;
-	/** Flows that had to make room for others, since the start. */
-	evictedFlows(): number;
-}
-
 /** @param createSocket replaces the system's sockets in tests. */
 export function createUdpRelay(
 	context: RelayContext,
 	limits: UdpLimits,
 	createSocket: CreateDatagramSocket = createDatagramSocket,
-): StreamUdpRelay {
+): UdpRelay {
 	return new ListenersAndFlows(context, limits, createSocket);
 }
 
-class ListenersAndFlows implements StreamUdpRelay {
+class ListenersAndFlows implements UdpRelay {
 	readonly #context: RelayContext;
 	readonly #table: FlowTable<UdpFlow>;
 	readonly #drops: UdpDrops;

@@ -28,6 +28,7 @@ class Recorder implements RulesPart {
 		reconcile: (wanted) => Promise.resolve(this.#reconcile(wanted)),
 		retire: (referenced) => void this.calls.push(`retire ${[...referenced].join(",")}`),
 		connections: () => [],
+		failingEndpoints: () => new Map(),
 		stats: () => {
 			throw new Error("not asked for here");
 		},

@@ -15,6 +15,7 @@ class World {
 	address: IpAddress | undefined;
 	/** Why the next listeners cannot be opened. */
 	fault: Error | undefined;
+	readonly failing = new Map<string, string[]>();
 	onOpen: () => void = () => {};
 	#nextPort = 40_000;
 	readonly table = new ListenerTable({
@@ -32,6 +33,7 @@ class World {
 		return Promise.resolve({
 			proxyPort,
 			listenAddress: target.address,
+			failingEndpoints: () => this.failing.get(serviceName) ?? [],
 			update: () => this.events.push(`update ${serviceName}`),
 			close: () => this.events.push(`close ${serviceName} ${target.address ?? "*"}`),
 		});
@@ -70,6 +72,13 @@ describe("ListenerTable", () => {
 		const { bindings } = await table.reconcile([stock]);
 		expect(bindings.map(({ name }) => name)).toEqual(["shop/stock:http"]);
 		expect(table.size).toBe(2);
+	});
+
+	it("names the failing endpoints of those that have some", async () => {
+		const { table, failing } = new World();
+		await table.reconcile([cart, stock]);
+		failing.set("stock", ["10.2.1.2:8080"]);
+		expect(table.failingEndpoints()).toEqual(new Map([[stock.key, ["10.2.1.2:8080"]]]));
 	});
 
 	it("closes what is neither wanted nor referenced, once", async () => {

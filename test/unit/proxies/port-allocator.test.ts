@@ -28,6 +28,7 @@ function aHost(...inUse: number[]) {
 		return Promise.resolve({
 			proxyPort,
 			listenAddress: undefined,
+			failingEndpoints: () => [],
 			update: () => {},
 			close: () => {},
 		});

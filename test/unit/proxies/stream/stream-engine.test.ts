@@ -1,4 +1,5 @@
 import { describe, expect, test as it, onTestFinished } from "vitest";
+import { DROP_REASONS } from "../../../../src/proxies/drop-reason.ts";
 import type { LiveConnection } from "../../../../src/proxies/engine.ts";
 import {
 	createStreamEngine,
@@ -64,11 +65,16 @@ describe("createStreamEngine()", () => {
 		const engine = anEngine();
 		expect(engine.name).toBe("stream");
 		expect(engine.connections()).toEqual<LiveConnection[]>([]);
+		expect(engine.failingEndpoints()).toEqual(new Map());
 		expect(engine.stats()).toEqual({
 			listeners: 0,
 			tcpConnections: 0,
+			waitingConnections: 0,
 			udpFlows: 0,
 			droppedDatagrams: 0,
+			droppedDatagramsByReason: new Map(DROP_REASONS.map((reason) => [reason, 0])),
+			evictedFlows: 0,
+			affinityEvictions: 0,
 			overloadRefusals: 0,
 			acceptPaused: false,
 		});

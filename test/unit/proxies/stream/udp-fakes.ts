@@ -1,5 +1,6 @@
 import type { RemoteInfo } from "node:dgram";
 
+import { createBalancer } from "../../../../src/balancing/balancer.ts";
 import { DescriptorBudget } from "../../../../src/proxies/descriptor-budget.ts";
 import type { UdpLimits } from "../../../../src/proxies/listener.ts";
 import { createUdpRelay } from "../../../../src/proxies/stream/udp-relay.ts";
@@ -204,7 +205,7 @@ export function aUdpRelay({ limits = {}, descriptors = 1_000 }: RelayParts = {})
 			},
 			log,
 			clock,
-			random: () => 0,
+			createBalancer: () => createBalancer({ now: () => clock.nowMs, random: () => 0 }),
 			nextId: () => {
 				counts.ids += 1;
 				return `${counts.ids}`;

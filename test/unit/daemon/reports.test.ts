@@ -1,0 +1,77 @@
+import { describe, expect, test as it } from "vitest";
+import { type DaemonFacts, metricsFacts, statusReport } from "../../../src/daemon/reports.ts";
+import { NO_SYNC } from "../../../src/daemon/sync.ts";
+import type { EngineStats } from "../../../src/proxies/engine.ts";
+import { configOf, inputs } from "../config/inputs.ts";
+import { anEndpointAt, aServicePort } from "../proxies/builders.ts";
+
+const one = anEndpointAt("10.2.1.2", 8080);
+const two = anEndpointAt("10.2.2.2", 8080);
+const cart = aServicePort({ name: "cart", endpoints: [one, two] });
+const stock = aServicePort({ name: "stock", endpoints: [one] });
+
+const stats: EngineStats = {
+	listeners: 2,
+	tcpConnections: 3,
+	waitingConnections: 1,
+	udpFlows: 4,
+	droppedDatagrams: 5,
+	droppedDatagramsByReason: new Map([["refused", 5]]),
+	evictedFlows: 6,
+	affinityEvictions: 7,
+	overloadRefusals: 8,
+	acceptPaused: true,
+};
+
+function facts(parts: Partial<DaemonFacts> = {}): DaemonFacts {
+	return {
+		config: configOf(inputs()),
+		version: "1.2.3",
+		pid: 1,
+		startedAtMs: 0,
+		isReady: true,
+		isStopping: false,
+		sources: [],
+		sync: { ...NO_SYNC, servicePorts: [cart, stock] },
+		rules: undefined,
+		engine: stats,
+		failingEndpoints: () => new Map(),
+		connections: () => [],
+		logConnections: "off",
+		logLinesDropped: 0,
+		connectionLogLeftOut: 0,
+		wallMs: 0,
+		monotonicMs: 0,
+		...parts,
+	};
+}
+
+describe("statusReport()", () => {
+	it("calls an endpoint failing in the ServicePort in which it is, and in no other", () => {
+		const { servicePorts } = statusReport(
+			facts({ failingEndpoints: () => new Map([[cart.key, [one.key]]]) }),
+		);
+		expect(servicePorts.map(({ endpoints }) => endpoints)).toEqual([
+			[
+				{ endpoint: one.key, state: "failing" },
+				{ endpoint: two.key, state: "ok" },
+			],
+			[{ endpoint: one.key, state: "ok" }],
+		]);
+	});
+});
+
+describe("metricsFacts()", () => {
+	it("hands on what the engine counts, with the number of failing endpoints", () => {
+		const failingEndpoints = () =>
+			new Map([
+				[cart.key, [one.key, two.key]],
+				[stock.key, [one.key]],
+			]);
+		expect(metricsFacts(facts({ failingEndpoints })).engine).toEqual({
+			...stats,
+			failingEndpoints: 3,
+		});
+		expect(metricsFacts(facts({ engine: undefined })).engine).toBeUndefined();
+	});
+});
