@@ -1,7 +1,7 @@
 import { type IpAddress, ipFamilyOf, parseIpAddress } from "./address.ts";
 import type { Admission } from "./admission.ts";
 import { readLabel, readMetadata } from "./admit-metadata.ts";
-import { FieldProblems, type RawObject } from "./field-problems.ts";
+import { FieldProblems, type RawObject, showValue } from "./field-problems.ts";
 import { isDnsLabel } from "./names.ts";
 import type { Service, ServicePortSpec, ServiceProtocol, SessionAffinity } from "./objects.ts";
 import { isPort } from "./port.ts";
@@ -66,7 +66,8 @@ function readClusterIps(spec: RawObject, problems: FieldProblems): readonly IpAd
 		return [];
 	}
 	if (first !== "" && listed.length > 0 && listed[0] !== first) {
-		problems.add("spec.clusterIPs[0]", `the same address as spec.clusterIP, ${first}`, listed[0]);
+		const wanted = `the same address as spec.clusterIP, ${showValue(first)}`;
+		problems.add("spec.clusterIPs[0]", wanted, listed[0]);
 	}
 	const texts = listed.length > 0 ? listed : [first];
 	const addresses = texts.flatMap((text, index) => {

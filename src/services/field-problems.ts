@@ -3,7 +3,7 @@ import type { Admission, FieldProblem } from "./admission.ts";
 /** Values are shown so far: enough to recognise one, too short to flood a log. */
 const MAX_SHOWN_CHARACTERS = 60;
 
-/** Faults of one object that are named; the others are counted. Nobody mends more at a time. */
+/** So long is the list at most, of which the last may count the rest: nobody mends more at a time. */
 const MAX_PROBLEMS = 20;
 
 /** A JSON object from outside. */
@@ -21,7 +21,7 @@ export class FieldProblems {
 
 	/** For faults that no single value shows. */
 	addText(field: string, message: string): void {
-		if (this.#problems.length < MAX_PROBLEMS) this.#problems.push({ field, message });
+		if (this.#problems.length < MAX_PROBLEMS - 1) this.#problems.push({ field, message });
 		else this.#unnamed += 1;
 	}
 
@@ -29,7 +29,8 @@ export class FieldProblems {
 	admit<T>(object: T): Admission<T> {
 		if (this.#problems.length === 0) return { admitted: true, object };
 		if (this.#unnamed > 0) {
-			this.#problems.push({ field: "", message: `and ${this.#unnamed} more problems` });
+			const all = this.#problems.length + this.#unnamed;
+			this.#problems.push({ field: "", message: `wanted no more faults than these, got ${all}` });
 		}
 		return { admitted: false, problems: this.#problems };
 	}
