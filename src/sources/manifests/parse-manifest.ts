@@ -197,10 +197,11 @@ function wantedText(field: string, got: unknown): FieldProblem {
 	return { field, message: `wanted a text, got ${showValue(got)}` };
 }
 
-/** "spec.ports[0].port" as a path. Field names with dots occur in none of our messages. */
+/** `spec.ports[0].port` and `metadata.labels["kubernetes.io/service-name"]` as paths. */
 function toPath(field: string): FieldPath {
-	return [...field.matchAll(/\[(\d+)\]|[^.[\]]+/g)].map(([text, index]) =>
-		index === undefined ? text : Number(index),
+	return [...field.matchAll(/\["([^"]*)"\]|\[(\d+)\]|([^.[\]]+)/g)].map(
+		([text, quoted, index, name]) =>
+			index === undefined ? (quoted ?? name ?? text) : Number(index),
 	);
 }
 
