@@ -154,7 +154,7 @@ export class TcpLab {
 }
 
 /** Sockets that this process has open. */
-function openSockets(): number {
+export function openSockets(): number {
 	return readdirSync("/proc/self/fd").filter((fd) => {
 		try {
 			return readlinkSync(`/proc/self/fd/${fd}`).startsWith("socket:");

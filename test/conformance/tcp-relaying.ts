@@ -174,6 +174,16 @@ export function describeRelaying(createEngine: CreateEngine): void {
 			expect(await lab.record()).toMatchObject({ end: "client-reset", bytesOut: 3 });
 		});
 
+		it.each(["client", "endpoint"] as const)("of the %s after its own end", async (side) => {
+			const { client, server } = await aRelay();
+			const [gone, other] = side === "client" ? [client, server] : [server, client];
+			const atOther = endOf(other);
+			gone.end();
+			expect(await atOther).toBe("end");
+			gone.resetAndDestroy();
+			expect(await lab.record()).toMatchObject({ end: `${side}-reset` });
+		});
+
 		it("of a client that is held back by an endpoint that does not read", async () => {
 			const { client } = await aRelay();
 			client.write(someBytes(TOO_MUCH));

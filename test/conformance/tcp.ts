@@ -2,12 +2,14 @@ import { describe } from "vitest";
 
 import { describeDialing } from "./tcp-dialing.ts";
 import type { CreateEngine } from "./tcp-lab.ts";
+import { describeLeaks } from "./tcp-leaks.ts";
 import { describeListening } from "./tcp-listening.ts";
 import { describeRelaying } from "./tcp-relaying.ts";
 
 /** How TCP has to behave, whatever the engine. Real sockets on loopback, real time. */
 export function describeTcpConformance(name: string, createEngine: CreateEngine): void {
 	describe(`${name}: relaying`, () => describeRelaying(createEngine));
+	describe(`${name}: leaks`, () => describeLeaks(createEngine));
 	describe(`${name}: dialing`, () => describeDialing(createEngine));
 	describe(`${name}: listening`, () => describeListening(createEngine));
 }

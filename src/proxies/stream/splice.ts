@@ -76,8 +76,8 @@ export class Splice {
 	}
 
 	/**
-	 * Finds out whether a side that {@link isHeldBack} has reset the connection: libuv does not watch
-	 * a socket that is not read. To be called now and then.
+	 * Finds out whether a side that {@link isHeldBack} or has ended has reset the connection: libuv
+	 * does not watch a socket that is not read. To be called now and then.
 	 */
 	probe(): void {
 		probe(this.#client);
@@ -102,7 +102,8 @@ function forward(from: Socket, to: Socket): void {
 
 /** A write of nothing sends nothing, and fails on a connection that is broken. */
 function probe(socket: Socket): void {
-	if (socket.isPaused() && socket.writable && socket.writableLength === 0) socket.write(NOTHING);
+	const isUnwatched = socket.isPaused() || socket.readableEnded;
+	if (isUnwatched && socket.writable && socket.writableLength === 0) socket.write(NOTHING);
 }
 
 function bytesSent(socket: Socket): number {
