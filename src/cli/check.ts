@@ -7,7 +7,7 @@ import type { Host } from "./host.ts";
 import type { ListedSource } from "./read-sources.ts";
 
 /** One line of `check`. */
-export interface Judgement {
+interface Judgement {
 	/** `bad`: the daemon cannot do its work; `note`: it can, and somebody should know. */
 	readonly state: "good" | "note" | "bad";
 	readonly text: string;

@@ -32,7 +32,7 @@ export interface Host {
 }
 
 /** Signals and the last resorts, as `process.on` gives them. */
-export interface Signals {
+interface Signals {
 	on(name: SignalName, listener: () => void): void;
 	on(name: LastResort, listener: (error: unknown) => void): void;
 }
@@ -41,7 +41,7 @@ export type SignalName = "SIGTERM" | "SIGINT" | "SIGHUP" | "SIGUSR1" | "SIGUSR2"
 export type LastResort = "uncaughtException" | "unhandledRejection";
 
 /** The work of other rooms that commands set going. Loaded when it is needed. */
-export interface Doors {
+interface Doors {
 	startDaemon(config: Config, options: DaemonOptions): Promise<Daemon>;
 	/** Removes everything that is ours. */
 	cleanup(signal: AbortSignal): Promise<CleanupReport>;

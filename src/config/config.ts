@@ -14,7 +14,7 @@ export interface PortRange {
 }
 
 export type LogLevel = "error" | "warn" | "info" | "debug";
-export type LogConnections = "off" | "errors" | "all";
+type LogConnections = "off" | "errors" | "all";
 
 /** How the daemon is to run: every value checked, every default filled in, frozen. */
 export interface Config {

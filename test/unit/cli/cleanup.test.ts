@@ -1,0 +1,50 @@
+import { expect, test as it } from "vitest";
+import type { CleanupReport } from "../../../src/rules/cleanup.ts";
+import { CommandError } from "../../../src/rules/command-error.ts";
+import { fakeHost, run } from "./fake-host.ts";
+
+async function cleanup(report: CleanupReport) {
+	return await run("cleanup", fakeHost({ cleanup: () => Promise.resolve(report) }));
+}
+
+it("cleanup says what it removed, per program", async () => {
+	const report: CleanupReport = {
+		cleaned: [
+			{ family: "ipv4", variant: "nft" },
+			{ family: "ipv6", variant: "legacy" },
+		],
+		problems: [],
+	};
+	expect(await cleanup(report)).toEqual({
+		status: 0,
+		stdout:
+			"Removed the chains and jumps of iptables-nft (nat and filter tables)\n" +
+			"Removed the chains and jumps of ip6tables-legacy (nat and filter tables)\n",
+		stderr: "",
+	});
+});
+
+it("cleanup is fine with nothing to remove", async () => {
+	expect(await cleanup({ cleaned: [], problems: [] })).toMatchObject({
+		status: 0,
+		stdout: "Nothing to remove: no rule or chain of kube-userproxy is there\n",
+	});
+});
+
+it("cleanup fails where something stays", async () => {
+	expect(await cleanup({ cleaned: [], problems: ["ipv4 (nft): a chain is held"] })).toEqual({
+		status: 1,
+		stdout: "",
+		stderr: "kube-userproxy: cleanup: ipv4 (nft): a chain is held\n",
+	});
+});
+
+it("cleanup without permission says what it needs", async () => {
+	const error = new CommandError("COMMAND_NOT_PERMITTED", { file: "iptables-save" });
+	expect(await run("cleanup", fakeHost({ cleanup: () => Promise.reject(error) }))).toEqual({
+		status: 1,
+		stdout: "",
+		stderr:
+			"kube-userproxy: cleanup: needs root, or CAP_NET_ADMIN and CAP_NET_RAW, to change packet rules\n",
+	});
+});
