@@ -102,3 +102,36 @@ it("an abort kills the program, one that came before keeps it from starting", as
 		runner.run("sleep", ["60"], { signal: stop.signal, timeoutMs: 50_000 }),
 	).rejects.toMatchObject({ code: "COMMAND_CANCELED" });
 });
+
+/** Starts programs with 0 to 10 descriptors left; prints the outcomes, and how many are lost in the end. */
+const SHORT_OF_DESCRIPTORS = `
+	import { closeSync, openSync, readdirSync } from "node:fs";
+	const { createCommandRunner } = await import(process.argv[1]);
+	const runner = createCommandRunner(process.env);
+	const run = () => runner
+		.run("true", [], { signal: new AbortController().signal, timeoutMs: 10_000 })
+		.then(() => "ok", (error) => error.message);
+	await run();
+	const before = readdirSync("/proc/self/fd").length;
+	const outcomes = [];
+	for (let free = 0; free <= 10; free += 1) {
+		const held = [];
+		try { for (;;) held.push(openSync("/dev/null")); } catch {}
+		for (let index = 0; index < free; index += 1) closeSync(held.pop());
+		outcomes.push(await run());
+		for (const descriptor of held) closeSync(descriptor);
+	}
+	console.log(JSON.stringify({ outcomes, lost: readdirSync("/proc/self/fd").length - before }));
+`;
+
+it("run() loses no descriptor where there are too few to start a program", async () => {
+	const url = new URL("../../../src/rules/command-runner.ts", import.meta.url).href;
+	const node = [process.execPath, "--input-type=module", "-e", SHORT_OF_DESCRIPTORS, url];
+
+	const { stdout } = await runner.run("prlimit", ["--nofile=100:100", ...node], limits);
+	const { outcomes, lost } = JSON.parse(stdout) as { outcomes: string[]; lost: number };
+
+	expect(outcomes[0]).toMatch(/Cannot run true.*EMFILE/);
+	expect(outcomes.at(-1)).toBe("ok");
+	expect(lost).toBe(0);
+});
