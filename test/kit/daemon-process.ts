@@ -1,4 +1,5 @@
 import type { ChildProcess } from "node:child_process";
+import { readdirSync } from "node:fs";
 import { resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
@@ -21,6 +22,8 @@ export interface DaemonOptions {
 	/** Instead of `kube-userproxy run` and its flags: the whole command line after `node`. */
 	readonly program?: readonly string[];
 	readonly env?: Readonly<Record<string, string>>;
+	/** How many files it may have open (prlimit of util-linux); default: what the tests may. */
+	readonly descriptorLimit?: number;
 }
 
 /** How the daemon's process ended: one of the two is null. */
@@ -37,6 +40,7 @@ const READY_TIMEOUT_MS = 20_000;
 const STOP_TIMEOUT_MS = 40_000;
 /** kube-proxy's own default. */
 const HEALTHZ_PORT = 10_256;
+const METRICS_PORT = 10_249;
 
 const { KUP_TEST_PROGRAM = "src/main.ts" } = process.env;
 
@@ -49,7 +53,14 @@ export const DAEMON_PROGRAM = resolve(
 /** Starts the daemon in a namespace of a lab; it is killed with the lab at the latest. */
 export function startDaemon(options: DaemonOptions): DaemonProcess {
 	const run = [DAEMON_PROGRAM, "run", ...DEFAULT_FLAGS, ...options.flags];
-	const child = options.in.spawn(process.execPath, options.program ?? run, {
+	const { descriptorLimit: limit } = options;
+	const command = [
+		...(limit === undefined ? [] : ["prlimit", `--nofile=${limit}:${limit}`]),
+		process.execPath,
+		...(options.program ?? run),
+	];
+	const [file = "", ...args] = command;
+	const child = options.in.spawn(file, args, {
 		stdio: ["ignore", "pipe", "pipe"],
 		env: { ...options.env },
 	});
@@ -106,6 +117,11 @@ export class DaemonProcess {
 		return pid;
 	}
 
+	/** How many files the process has open now. */
+	openDescriptors(): number {
+		return readdirSync(`/proc/${this.pid}/fd`).length;
+	}
+
 	/** What it wrote to stderr, and lines of stdout that are no JSON; the last 64 KiB. */
 	get stderr(): string {
 		return this.#stderr;
@@ -159,6 +175,16 @@ export class DaemonProcess {
 	async kill9(): Promise<void> {
 		this.#child.kill("SIGKILL");
 		await exited(this.#child);
+	}
+
+	/** The sum over all series of a name: `metric("kube_userproxy_udp_flows")`; undefined: there is none. */
+	async metric(name: string): Promise<number | undefined> {
+		const { body } = await this.get("/metrics", METRICS_PORT);
+		const values = body
+			.split("\n")
+			.filter((line) => line.startsWith(`${name} `) || line.startsWith(`${name}{`))
+			.map((line) => Number(line.slice(line.lastIndexOf(" "))));
+		return values.length === 0 ? undefined : values.reduce((sum, value) => sum + value, 0);
 	}
 
 	/** GET on the daemon's own ports from inside its namespace: `get("/readyz")`. */

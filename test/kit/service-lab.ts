@@ -28,6 +28,7 @@ interface StartOptions {
 	readonly in?: LabNamespace;
 	readonly isReady?: boolean;
 	readonly env?: Readonly<Record<string, string>>;
+	readonly descriptorLimit?: number;
 }
 
 /** @param prepare changes the lab before anything runs in it. */
@@ -47,11 +48,11 @@ export async function createServiceLab(options: { endpoints?: number } = {}): Pr
 		lab,
 		folder,
 		client,
-		async start(flags = [], { in: where = lab.node, isReady = true, env = {} } = {}) {
+		async start(flags = [], { in: where = lab.node, isReady = true, ...process } = {}) {
 			const daemon = startDaemon({
+				...process,
 				in: where,
 				flags: [`--manifests=${folder}`, "--iptables-min-sync-period=100ms", ...flags],
-				env,
 			});
 			if (isReady) await daemon.ready();
 			return daemon;
