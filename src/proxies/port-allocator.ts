@@ -7,12 +7,24 @@ import type { ServicePortListener } from "./listener.ts";
 /** How often the kernel is asked for another port when it gave one that is to be avoided. */
 const KERNEL_TRIES = 16;
 
+/**
+ * Released UDP ports whose former ServicePorts are remembered; beyond that the oldest is forgotten.
+ * What sends datagrams there is gone after some minutes.
+ */
+const MAX_FORMER = 1024;
+
 /** A bind that failed so says that this port is not to be had; another one may be. */
 const PORT_TAKEN: ReadonlySet<string> = new Set(["EADDRINUSE", "EACCES"]);
 
+/** Both ends included. */
+interface PortRange {
+	readonly first: Port;
+	readonly last: Port;
+}
+
 export interface PortAllocatorOptions {
-	/** Both ends included; undefined: the kernel chooses. */
-	readonly range: { readonly first: Port; readonly last: Port } | undefined;
+	/** Undefined: the kernel chooses. */
+	readonly range: PortRange | undefined;
 	/** Ports that rules in force already point at, from a predecessor. */
 	readonly preferred: PreferredPorts;
 	/** Uniform in [0, 1). */
@@ -32,6 +44,10 @@ export class ProxyPortsExhaustedError extends UserProxyError {
  * A port is known to be free only by binding it, so the allocator calls whoever binds. TCP and UDP,
  * IPv4 and IPv6 have each their own ports. Until {@link forgetPreferred}, no ServicePort gets a port
  * at which a predecessor's rules send the clients of another one.
+ *
+ * A UDP port that was released goes to another ServicePort only when there is no other: the kernel
+ * may send former clients there as long as they go on sending (conntrack asks the rules once a flow),
+ * and they would talk to the wrong Service.
  */
 export class PortAllocator {
 	readonly #range: PortAllocatorOptions["range"];
@@ -39,6 +55,8 @@ export class PortAllocator {
 	#preferred: PreferredPorts;
 	#avoided: ReadonlyMap<string, ServicePortKey>;
 	readonly #taken = new Set<string>();
+	/** Who had a UDP port, by slot, in the order of the releases. */
+	readonly #former = new Map<string, ServicePortKey>();
 
 	constructor({ range, preferred, random }: PortAllocatorOptions) {
 		this.#range = range;
@@ -61,11 +79,11 @@ export class PortAllocator {
 		open: (port: Port | 0) => Promise<ServicePortListener>,
 	): Promise<ServicePortListener> {
 		let conflict: unknown;
-		for (const port of this.#candidates(servicePort)) {
+		for (const { port, isLastResort } of this.#candidates(servicePort)) {
 			try {
 				const listener = await open(port);
-				if (!this.#isForOther(servicePort, listener.proxyPort)) {
-					this.#taken.add(slot(spaceOf(servicePort), listener.proxyPort));
+				if (this.#isFit(servicePort, listener.proxyPort, isLastResort)) {
+					this.#take(slot(spaceOf(servicePort), listener.proxyPort));
 					return listener;
 				}
 				listener.close();
@@ -85,7 +103,13 @@ export class PortAllocator {
 
 	/** To be called when the listener is closed. */
 	release(servicePort: ServicePort, port: Port): void {
-		this.#taken.delete(slot(spaceOf(servicePort), port));
+		const released = slot(spaceOf(servicePort), port);
+		this.#taken.delete(released);
+		if (servicePort.protocol !== "udp") return;
+		this.#former.delete(released);
+		this.#former.set(released, servicePort.key);
+		const oldest = this.#former.keys().next();
+		if (this.#former.size > MAX_FORMER && oldest.done !== true) this.#former.delete(oldest.value);
 	}
 
 	/** To be called when the predecessor's rules have been replaced. */
@@ -94,20 +118,49 @@ export class PortAllocator {
 		this.#avoided = new Map();
 	}
 
-	*#candidates(servicePort: ServicePort): Generator<Port | 0> {
+	*#candidates(servicePort: ServicePort): Generator<Candidate> {
 		const preferred = this.#preferred.get(servicePort.key);
-		if (preferred !== undefined && this.#mayUse(servicePort, preferred)) yield preferred;
-		if (this.#range === undefined) {
-			for (let turn = 0; turn < KERNEL_TRIES; turn += 1) yield 0;
+		for (const port of [preferred, ...this.#formerPorts(servicePort, true)]) {
+			if (port !== undefined && this.#mayUse(servicePort, port)) yield toCandidate(port);
+		}
+		if (this.#range !== undefined) {
+			yield* this.#candidatesOf(this.#range, servicePort);
 			return;
 		}
-		const { first, last } = this.#range;
+		for (let turn = 0; turn < KERNEL_TRIES; turn += 1) yield toCandidate(0);
+		yield { port: 0, isLastResort: true };
+	}
+
+	*#candidatesOf({ first, last }: PortRange, servicePort: ServicePort): Generator<Candidate> {
 		const count = last - first + 1;
 		const start = Math.floor(this.#random() * count);
 		for (let step = 0; step < count; step += 1) {
 			const port = toPort(first + ((start + step) % count));
-			if (this.#mayUse(servicePort, port)) yield port;
+			const isFit = this.#mayUse(servicePort, port) && this.#isFit(servicePort, port, false);
+			if (isFit) yield toCandidate(port);
 		}
+		for (const port of this.#formerPorts(servicePort, false)) {
+			if (this.#mayUse(servicePort, port)) yield { port, isLastResort: true };
+		}
+	}
+
+	/** Ports of the ServicePort's kind that it had itself, or that others had; as of this moment. */
+	#formerPorts(servicePort: ServicePort, isOwn: boolean): readonly Port[] {
+		const prefix = slot(spaceOf(servicePort), "");
+		return [...this.#former]
+			.filter(([at, key]) => at.startsWith(prefix) && (key === servicePort.key) === isOwn)
+			.map(([at]) => toPort(Number(at.slice(prefix.length))));
+	}
+
+	#take(at: string): void {
+		this.#taken.add(at);
+		this.#former.delete(at);
+	}
+
+	#isFit(servicePort: ServicePort, port: Port, isLastResort: boolean): boolean {
+		const former = this.#former.get(slot(spaceOf(servicePort), port));
+		const wasForOther = former !== undefined && former !== servicePort.key;
+		return !this.#isForOther(servicePort, port) && (isLastResort || !wasForOther);
 	}
 
 	#mayUse(servicePort: ServicePort, port: Port): boolean {
@@ -125,6 +178,17 @@ export class PortAllocator {
 	}
 }
 
+/** A port to try, 0 for the kernel's choice. */
+interface Candidate {
+	readonly port: Port | 0;
+	/** True: another ServicePort's former port will do. */
+	readonly isLastResort: boolean;
+}
+
+function toCandidate(port: Port | 0): Candidate {
+	return { port, isLastResort: false };
+}
+
 function spaceOf({ protocol, family }: ServicePort): string {
 	return `${protocol}/${family}`;
 }
@@ -134,6 +198,6 @@ function spaceOfKey(key: ServicePortKey): string {
 	return key.split("/").slice(-2).join("/");
 }
 
-function slot(space: string, port: Port): string {
+function slot(space: string, port: Port | ""): string {
 	return `${space}/${port}`;
 }

@@ -196,3 +196,53 @@ describe("PortAllocator with a range", () => {
 		expect(asked).toEqual([11]);
 	});
 });
+
+describe("PortAllocator and ports that UDP listeners had", () => {
+	const udp = (name: string) => aServicePort({ name, protocol: "udp" });
+
+	/** A range of which each port was held by a ServicePort of that name, released in order. */
+	async function formerly(...names: string[]) {
+		const allocator = anAllocator({ range: range(10, 9 + names.length) });
+		const { open, asked } = aHost();
+		const listeners = [];
+		for (const name of names) listeners.push(await allocator.allocate(udp(name), open));
+		for (const [index, name] of names.entries()) {
+			allocator.release(udp(name), listeners[index]?.proxyPort ?? toPort(1));
+		}
+		asked.length = 0;
+		return { allocator, open, asked };
+	}
+
+	it("gives a port to its former ServicePort sooner than to another one", async () => {
+		const { allocator, open } = await formerly("a", "b");
+		expect((await allocator.allocate(udp("b"), open)).proxyPort).toBe(11);
+		expect((await allocator.allocate(udp("c"), open)).proxyPort).toBe(10);
+	});
+
+	it("gives another one's port only when no other is left, the one released first", async () => {
+		const { allocator, open } = await formerly("a", "b", "c");
+		await allocator.allocate(udp("c"), open);
+		expect((await allocator.allocate(udp("d"), open)).proxyPort).toBe(10);
+		expect((await allocator.allocate(udp("e"), open)).proxyPort).toBe(11);
+		await expect(allocator.allocate(udp("f"), open)).rejects.toThrow(ProxyPortsExhaustedError);
+	});
+
+	it("asks the kernel again when it gives one, and takes it in the end", async () => {
+		const allocator = anAllocator();
+		allocator.release(udp("a"), toPort(40_000));
+		expect((await allocator.allocate(udp("b"), aHost().open)).proxyPort).toBe(40_001);
+		const closed: number[] = [];
+		const always = async () => {
+			const listener = await aHost().open(0);
+			return { ...listener, close: () => closed.push(listener.proxyPort) };
+		};
+		expect((await allocator.allocate(udp("c"), always)).proxyPort).toBe(40_000);
+		expect(closed).toHaveLength(16);
+	});
+
+	it("does not care for TCP, whose connections stay with the one who accepted them", async () => {
+		const allocator = anAllocator();
+		allocator.release(cart, toPort(40_000));
+		expect((await allocator.allocate(stock, aHost().open)).proxyPort).toBe(40_000);
+	});
+});
