@@ -61,7 +61,9 @@ export async function findTools(look: HostLook): Promise<HostTools> {
 		);
 		const ofFamily = candidates.filter((tools) => tools !== undefined);
 		if (ofFamily.length === 0) missing.set(family, `${program(family)} is not installed`);
-		for (const tools of ofFamily) found.push({ tools, saved: await savedBehind(look, tools) });
+		for (const tools of ofFamily) {
+			found.push({ tools, saved: await savedBehind(look, tools, plain?.variant) });
+		}
 	}
 	return { found, plainVariant, missing };
 }
@@ -112,17 +114,32 @@ async function versionOf(
 	}
 }
 
-async function savedBehind(look: HostLook, tools: XtablesTools): Promise<SavedRules | Error> {
-	if (tools.variant === "legacy") {
-		const names = await look.readTextFile(LEGACY_TABLES[tools.family]);
-		if (names === undefined || names.trim() === "") return parseSavedRules("");
-	}
+async function savedBehind(
+	look: HostLook,
+	tools: XtablesTools,
+	plainVariant: Variant | undefined,
+): Promise<SavedRules | Error> {
 	try {
+		if (tools.variant === "legacy" && !(await isLegacyInUse(look, tools.family))) {
+			// Loading modules to look at nothing is no good, except where the host is of this variant
+			// anyway: there it has to be known whether the kernel still has it.
+			if (plainVariant === "legacy") await tryNat(look, tools);
+			return parseSavedRules("");
+		}
 		return await readSavedRules(look.runner, tools, look.signal);
 	} catch (error) {
 		if (isFatal(error)) throw error;
 		return toError(error);
 	}
+}
+
+async function isLegacyInUse({ readTextFile }: HostLook, family: IpFamily): Promise<boolean> {
+	const names = await readTextFile(LEGACY_TABLES[family]);
+	return names !== undefined && names.trim() !== "";
+}
+
+async function tryNat({ runner, signal }: HostLook, { save }: XtablesTools): Promise<void> {
+	await runner.run(save, ["-t", "nat"], { signal, timeoutMs: VERSION_TIMEOUT_MS });
 }
 
 /** Without permission every further look fails the same way; the first failure is the clear one. */

@@ -273,8 +273,35 @@ function trafficTests(variant: Variant, family: IpFamily): void {
 		expect(count).toBeGreaterThan(19);
 	});
 
-	// A second subnet is a matter of IPv4: IPv6 chooses source addresses by other rules.
+	// A second subnet is a matter of IPv4: IPv6 chooses source addresses by other rules, and needs ICMP
+	// let in to find its neighbours.
 	if (family !== "ipv4") return;
+
+	it("let ICMP errors about redirected flows in on a host that drops them", async () => {
+		const { lab } = rules;
+		const received = async () => {
+			const { stdout } = await lab.node.exec("cat", ["/proc/net/snmp"]);
+			const [names = "", values = ""] = stdout
+				.split("\n")
+				.filter((line) => line.startsWith("Icmp:"));
+			return Number(values.split(" ")[names.split(" ").indexOf("InDestUnreachs")]);
+		};
+		await apply(dns);
+		await rules.iptables("-P INPUT DROP");
+		try {
+			const before = await received();
+			// The client is gone when the answer comes, if it comes late enough: its kernel then says
+			// "port unreachable".
+			const send = `echo x > /dev/udp/${dnsAddress}/53`;
+			const afterOneMore = async () => {
+				await lab.client.exec("bash", ["-c", send]);
+				return await received();
+			};
+			await expect.poll(afterOneMore, { timeout: 10_000 }).toBeGreaterThan(before);
+		} finally {
+			await rules.iptables("-P INPUT ACCEPT");
+		}
+	});
 
 	it("answer from the asked address with two subnets on one link", async () => {
 		const { lab } = rules;

@@ -82,7 +82,11 @@ it.each([
 ])(
 	"findTools() takes the plain programs where there are no others: %s",
 	async (text, variant, version) => {
-		const { look } = aHost({ "iptables --version": text, "iptables-save": "" });
+		const { look } = aHost({
+			"iptables --version": text,
+			"iptables-save": "",
+			"iptables-save -t nat": "",
+		});
 
 		const { found } = await findTools(look);
 
@@ -91,6 +95,22 @@ it.each([
 		]);
 	},
 );
+
+it("findTools() finds out that the kernel of a legacy host does not have legacy any more", async () => {
+	const failure = new CommandError("COMMAND_NO_KERNEL_SUPPORT", { file: "iptables-save" });
+	const { look } = aHost({
+		...nft4,
+		"iptables --version": "iptables v1.8.9 (legacy)",
+		"iptables-save -t nat": failure,
+	});
+
+	const { found } = await findTools(look);
+
+	expect(found).toMatchObject([
+		{ tools: { variant: "nft" } },
+		{ tools: { variant: "legacy" }, saved: failure },
+	]);
+});
 
 it("findTools() leaves IPv6 alone where the kernel has none", async () => {
 	const { look, ran } = aHost(nft4, {});
