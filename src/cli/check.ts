@@ -202,7 +202,13 @@ function judgeListen({ flag, address, code }: ListenTrial, config: Config): Judg
 	};
 }
 
-function judgeOtherProxies({ otherProxies }: HostFacts, config: Config): readonly Judgement[] {
+function judgeOtherProxies(
+	{ otherProxies, tables }: HostFacts,
+	config: Config,
+): readonly Judgement[] {
+	if (otherProxies.length === 0 && tables.state === "unusable" && tables.isPermission) {
+		return [note("whether another kube-proxy has rules here cannot be seen without root")];
+	}
 	if (otherProxies.length === 0) return [{ state: "good", text: "no rules of another kube-proxy" }];
 	return otherProxies.map((trace) =>
 		config.serviceProxyName === undefined

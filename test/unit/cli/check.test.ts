@@ -117,6 +117,10 @@ describe("judge()", () => {
 	it("without permission to read rules the remedy is root, not a package", () => {
 		const tables = { state: "unusable", reason: "no permission", isPermission: true } as const;
 		expect(complaints({ tables })[0]?.remedy).toContain("as root");
+		// And no claim about rules that nobody could look at.
+		expect(complaints({ tables })[1]?.text).toBe(
+			"whether another kube-proxy has rules here cannot be seen without root",
+		);
 	});
 
 	it("a source that cannot be read is bad, objects left out are notes, and not all are told", () => {

@@ -48,3 +48,8 @@ it("cleanup without permission says what it needs", async () => {
 			"kube-userproxy: cleanup: needs root, or CAP_NET_ADMIN and CAP_NET_RAW, to change packet rules\n",
 	});
 });
+
+it("cleanup shows what a command said, and does not let the terminal obey", async () => {
+	const { stderr } = await cleanup({ cleaned: [], problems: ["ipv4 (nft): \u001b[2J"] });
+	expect(stderr).toBe("kube-userproxy: cleanup: ipv4 (nft): \\u001b[2J\n");
+});
