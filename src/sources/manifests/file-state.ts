@@ -10,23 +10,27 @@ export interface FileState {
 	readonly problems: readonly ManifestProblem[];
 	/** True when some version of it was good as a whole. */
 	readonly wasGood: boolean;
-	/** True when `objects` are those of an earlier version. */
+	/** True when `objects` are those of an earlier version, or some of them are. */
 	readonly isKept: boolean;
 }
 
 /**
  * The rule for a new version of a file. A good one counts. A bad one leaves in force the last version
- * that was good as a whole; where there was none, its own good objects count.
+ * that was good as a whole; where there was none, its own good objects count. One that cannot even be
+ * read takes nothing away.
  */
 export function nextFileState(
 	before: FileState | undefined,
-	{ objects, problems }: Pick<ParsedManifest, "objects" | "problems">,
+	{ objects, problems, isTorn }: Pick<ParsedManifest, "objects" | "problems" | "isTorn">,
 ): FileState {
 	if (problems.length > 0 && before?.wasGood === true) {
 		return { ...before, problems, isKept: true };
 	}
+	const known = before?.objects ?? [];
 	const wasGood = problems.length === 0;
-	return { objects: reuse(before?.objects ?? [], objects), problems, wasGood, isKept: false };
+	const kept = isTorn ? missingIn(objects, known) : [];
+	const isKept = kept.length > 0;
+	return { objects: reuse(known, [...objects, ...kept]), problems, wasGood, isKept };
 }
 
 /** A version that cannot be read says nothing: whatever there was stays. */
@@ -38,6 +42,15 @@ export function unreadableFileState(before: FileState | undefined, problem: stri
 		wasGood: before?.wasGood ?? false,
 		isKept: before !== undefined && before.objects.length > 0,
 	};
+}
+
+/** Objects of an earlier version that a later one does not have. */
+function missingIn(
+	after: readonly ManifestObject[],
+	before: readonly ManifestObject[],
+): readonly ManifestObject[] {
+	const there = new Set(after.map(identify));
+	return before.filter((object) => !there.has(identify(object)));
 }
 
 /** So that an edit of one object of a file is no change of all the others. */

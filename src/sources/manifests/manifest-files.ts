@@ -57,6 +57,8 @@ export async function listManifests(path: string): Promise<PathListing> {
 	try {
 		const stats = await stat(path, { bigint: true });
 		if (!stats.isDirectory()) {
+			// A pipe or device that an operator named is a slip, as a path is that is not there.
+			if (!stats.isFile()) return { state: "unreadable", problem: "is not a regular file" };
 			const files = [toListed(path, stats)];
 			return { state: "listed", isFolder: false, device: stats.dev, files };
 		}

@@ -44,6 +44,8 @@ export interface ParsedManifest {
 	readonly objects: readonly ManifestObject[];
 	/** In the order of the file, at most 100; empty when the file is good as a whole. */
 	readonly problems: readonly ManifestProblem[];
+	/** True when a document is no YAML or JSON at all: nobody knows what is in it. */
+	readonly isTorn: boolean;
 	/** How many objects there are of each kind that we have no use for: "Deployment apps/v1". */
 	readonly otherKinds: ReadonlyMap<string, number>;
 }
@@ -85,6 +87,7 @@ class Reading implements ParsedManifest {
 	readonly objects: ManifestObject[] = [];
 	readonly problems: ManifestProblem[] = [];
 	readonly otherKinds = new Map<string, number>();
+	isTorn = false;
 	readonly #nodeName: string;
 	#seen = 0;
 
@@ -95,6 +98,7 @@ class Reading implements ParsedManifest {
 	*addDocument(document: ManifestDocument): Steps {
 		const { content, number } = document;
 		if ("fault" in content) {
+			this.isTorn = true;
 			const faults = [{ line: content.line, text: content.fault }];
 			this.#report({ document: number, object: "", faults });
 		} else if (content.value !== null && content.value !== undefined) {

@@ -33,6 +33,15 @@ describe("nextFileState()", () => {
 		expect(state).toMatchObject({ problems: BAD.problems, wasGood: false, isKept: false });
 	});
 
+	it("takes nothing away for a version that cannot even be read, also where none was good", () => {
+		const bad = nextFileState(undefined, BAD);
+		const torn = nextFileState(bad, parse("["));
+		expect(torn.objects).toBe(bad.objects);
+		expect(torn).toMatchObject({ wasGood: false, isKept: true });
+		expect(keys(nextFileState(bad, parse(aService("e"), "[")))).toEqual(["shop/e", "shop/c"]);
+		expect(keys(nextFileState(torn, parse(aService("e"), aService("d", 0))))).toEqual(["shop/e"]);
+	});
+
 	it("takes a good version after bad ones and forgets what was kept", () => {
 		const kept = nextFileState(nextFileState(undefined, GOOD), BAD);
 		const state = nextFileState(kept, parse(aService("c")));

@@ -53,10 +53,15 @@ describe("listManifests()", () => {
 
 	it("tells absent from unreadable", async () => {
 		const folder = aFolder();
+		makeFifo(join(folder, "fifo"));
 		writeFileSync(join(folder, "file"), "");
 		symlinkSync("loop", join(folder, "loop"));
 		expect(await listManifests(join(folder, "none"))).toEqual({ state: "absent" });
 		expect(await listManifests(join(folder, "file", "none"))).toEqual({ state: "absent" });
+		expect(await listManifests(join(folder, "fifo"))).toEqual({
+			state: "unreadable",
+			problem: "is not a regular file",
+		});
 		expect(await listManifests(join(folder, "loop"))).toMatchObject({
 			state: "unreadable",
 			problem: expect.stringContaining("ELOOP"),
