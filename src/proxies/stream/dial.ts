@@ -3,6 +3,7 @@ import { connect, type Socket } from "node:net";
 import type { DialOutcome } from "../../services/connection-record.ts";
 import type { Endpoint } from "../../services/service-port.ts";
 import { errorCode } from "../../shared/errors.ts";
+import { resetSocket } from "./reset-socket.ts";
 import { SOCKET_OPTIONS } from "./socket-options.ts";
 
 export type DialResult =
@@ -48,6 +49,12 @@ export function dial(
 	let settled = false;
 
 	function onConnect(): void {
+		if (isConnectedToItself(socket, endpoint)) {
+			// Not destroyed in order: its port is the endpoint's, which is not to wait for TIME_WAIT.
+			resetSocket(socket);
+			settle({ outcome: "refused", errorCode: "ECONNREFUSED" });
+			return;
+		}
 		settle({ outcome: "connected", socket });
 		// Only now: the receiver listens for errors, so that no moment is without a listener.
 		socket.off("error", onError);
@@ -73,4 +80,12 @@ export function dial(
 	return () => {
 		if (!settled) giveUp(false);
 	};
+}
+
+/**
+ * Where nobody listens at a port of this node, the kernel may choose that port as the local one: both
+ * ends of the connection are then this socket, and the client would be answered with its own bytes.
+ */
+function isConnectedToItself(socket: Socket, { address, port }: Endpoint): boolean {
+	return socket.localPort === port && socket.localAddress === address;
 }

@@ -168,6 +168,12 @@ export class EndpointSocket {
 
 	#onConnect(): void {
 		if (this.#state !== "opening") return;
+		// Nobody has that port, or it could not be ours: see dial.ts.
+		const { address, port } = this.#socket.address();
+		if (port === this.endpoint.port && address === this.endpoint.address) {
+			this.#fail("ECONNREFUSED");
+			return;
+		}
 		this.#state = "open";
 		this.#owner.onOpen();
 		const next = this.#takeWaiting();

@@ -22,7 +22,8 @@ export interface DatagramSocket {
 	send(datagram: Buffer, port: number, address: string, onSent: SendCallback): void;
 	/** Bytes that the kernel did not take yet. */
 	getSendQueueSize(): number;
-	address(): { readonly port: number };
+	/** Ours. */
+	address(): { readonly address: string; readonly port: number };
 	/** The descriptor is closed when this returns. */
 	close(): unknown;
 }

@@ -102,8 +102,8 @@ export class FakeSocket implements DatagramSocket {
 		return this.queueSize;
 	}
 
-	address(): { readonly port: number } {
-		return { port: 40_000 };
+	address(): { readonly address: string; readonly port: number } {
+		return this.#net.localAddress;
 	}
 
 	close(): void {
@@ -138,6 +138,8 @@ export class FakeNet {
 	readonly sockets: FakeSocket[] = [];
 	connectsAtOnce: boolean = true;
 	sendsAtOnce: boolean = true;
+	/** Of each socket that is asked. */
+	localAddress = { address: "192.168.0.1", port: 40_000 };
 	readonly #failures: { readonly call: string; readonly code: string }[] = [];
 	readonly #later: (() => void)[] = [];
 

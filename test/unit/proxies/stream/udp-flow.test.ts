@@ -194,6 +194,24 @@ describe("UdpFlow with an endpoint that refuses", () => {
 	});
 });
 
+describe("UdpFlow whose socket was connected to itself", () => {
+	it("takes it for a refusal: the datagram goes to the next endpoint, or is dropped", async () => {
+		const { net, relay, receive, records } = await aListener([A, B]);
+		net.localAddress = { address: A.address, port: A.port };
+		receive("question", 1);
+		expect(net.flows.map(({ isOpen, taken }) => [isOpen, taken.length])).toEqual([
+			[false, 0],
+			[true, 1],
+		]);
+		const alone = await aListener([A]);
+		alone.net.localAddress = net.localAddress;
+		alone.receive("question");
+		expect(alone.records).toMatchObject([{ end: "unreachable", endpoint: undefined }]);
+		expect(alone.relay.droppedByReason().get("refused")).toBe(1);
+		expect([records, relay.droppedDatagrams()]).toEqual([[], 0]);
+	});
+});
+
 describe("UdpFlow without an answer", () => {
 	const sticky = {
 		protocol: "udp",
