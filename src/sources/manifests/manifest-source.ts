@@ -175,11 +175,16 @@ class ManifestSource implements Source {
 		this.#scanFailure.succeeded();
 		// A folder that has just turned out to be one is watched from the next look on.
 		if (restless || this.#foldersToWatch().size > hadFolders) this.#runner?.request();
-		this.#settle(changed, at.wallMs, fresh);
+		// A path whose files an earlier path reads is not known before those are.
+		const complete = !restless && this.#paths.every((path) => path.isComplete);
+		this.#settle({ changed, complete, fresh }, at.wallMs);
 	}
 
-	#settle(changed: boolean, atMs: number, fresh: boolean): void {
-		const isFirst = !this.#isSynced && this.#paths.every((path) => path.isComplete);
+	#settle(
+		{ changed, complete, fresh }: Record<"changed" | "complete" | "fresh", boolean>,
+		atMs: number,
+	): void {
+		const isFirst = !this.#isSynced && complete;
 		if (isFirst) this.#isSynced = true;
 		if (this.#isSynced && fresh) this.#freshAtMs = atMs;
 		if (!changed && !isFirst) return;

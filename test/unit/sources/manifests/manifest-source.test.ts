@@ -55,6 +55,16 @@ describe("a manifest source that is started", () => {
 		expect(source.status().problem).toBeUndefined();
 	});
 
+	it("is not synced before a named file is read that a named folder reads already", async () => {
+		const folder = aFolder();
+		const late = join(folder, "late.yaml");
+		const { source, services } = aSource([folder, late]);
+		await eventually(() => expect(source.status().problem).toContain("late.yaml is not there"));
+		writeFileSync(late, aService("b"));
+		await eventually(() => expect(source.isSynced()).toBe(true));
+		expect(services()).toEqual(["shop/b"]);
+	});
+
 	it("reads nothing and closes at once when the signal has aborted already", async () => {
 		const { source, stop } = aSource([aFolder()]);
 		await stop();
