@@ -93,7 +93,7 @@ function aSync(recorder: Recorder, initial?: Snapshot) {
 	});
 	return {
 		sync,
-		set(next: Snapshot | undefined) {
+		set: (next: Snapshot | undefined) => {
 			snapshot = next;
 			sync.request();
 		},
