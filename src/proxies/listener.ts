@@ -1,7 +1,7 @@
 import type { Balancer } from "../balancing/pick.ts";
 import type { IpAddress } from "../services/address.ts";
 import type { Port } from "../services/port.ts";
-import type { ServicePort } from "../services/service-port.ts";
+import type { Endpoint, Protocol, ServicePort } from "../services/service-port.ts";
 import type { Clock } from "../shared/clock.ts";
 import type { Log } from "../shared/log.ts";
 import type { DescriptorBudget } from "./descriptor-budget.ts";
@@ -76,6 +76,11 @@ export interface RelayContext {
 	readonly createBalancer: () => Balancer;
 	/** Ids of connections and flows: short, unique in this process. */
 	readonly nextId: () => string;
+	/**
+	 * True for an endpoint that is one of our own listeners: what is sent there would come back, go
+	 * round for ever and multiply.
+	 */
+	readonly leadsBack: (protocol: Protocol, endpoint: Endpoint) => boolean;
 	/** One descriptor per listener and per UDP flow, two per TCP connection. */
 	readonly budget: DescriptorBudget;
 }

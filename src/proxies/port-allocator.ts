@@ -112,6 +112,11 @@ export class PortAllocator {
 		if (this.#former.size > MAX_FORMER && oldest.done !== true) this.#former.delete(oldest.value);
 	}
 
+	/** True while a listener of ours has the port. */
+	isTaken(at: Pick<ServicePort, "protocol" | "family">, port: Port): boolean {
+		return this.#taken.has(slot(spaceOf(at), port));
+	}
+
 	/** To be called when the predecessor's rules have been replaced. */
 	forgetPreferred(): void {
 		this.#preferred = new Map();
@@ -189,7 +194,7 @@ function toCandidate(port: Port | 0): Candidate {
 	return { port, isLastResort: false };
 }
 
-function spaceOf({ protocol, family }: ServicePort): string {
+function spaceOf({ protocol, family }: Pick<ServicePort, "protocol" | "family">): string {
 	return `${protocol}/${family}`;
 }
 

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { afterEach, beforeEach, describe, expect, test as it } from "vitest";
 import type { SessionAffinity } from "../../src/services/objects.ts";
 import type { Endpoint } from "../../src/services/service-port.ts";
-import { aServicePort } from "../unit/proxies/builders.ts";
+import { anEndpointAt, aServicePort } from "../unit/proxies/builders.ts";
 import { aRefusingEndpoint, type TestEndpoint } from "./tcp-endpoints.ts";
 import {
 	type CreateEngine,
@@ -117,6 +117,17 @@ export function describeDialing(createEngine: CreateEngine): void {
 		await lab.endpoint((socket) => socket.pipe(socket), { port: refusing.port });
 		expect(await lab.ask(port, "hello")).toBe("hello");
 		expect(lab.engine.failingEndpoints()).toEqual(new Map());
+	});
+
+	it("an endpoint that is a proxy port of this node is no endpoint: nothing goes round", async () => {
+		const port = await lab.serve({ endpoints: [] });
+		await lab.serve({ endpoints: [anEndpointAt("127.0.0.1", port)] });
+		expect(await endOf(lab.dial(port))).toBe("ECONNRESET");
+		expect(await lab.record()).toMatchObject({
+			end: "unreachable",
+			attempts: Array.from({ length: 4 }, () => ({ outcome: "refused", errorCode: "ELOOP" })),
+		});
+		expect(lab.starts).toBe(1);
 	});
 
 	describe("an endpoint that is silent", () => {

@@ -22,7 +22,7 @@ export function anAddress(text: string): IpAddress {
 	return address;
 }
 
-function anEndpoint(address: string, port: number): Endpoint {
+export function anEndpoint(address: string, port: number): Endpoint {
 	const ip = anAddress(address);
 	return {
 		key: endpointKey(ip, toPort(port)),

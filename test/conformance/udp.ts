@@ -8,6 +8,7 @@ import type { ServicePort } from "../../src/services/service-port.ts";
 import {
 	aDeadEndpoint,
 	anAddress,
+	anEndpoint,
 	aUdpServicePort,
 	boundSocket,
 	Closer,
@@ -269,6 +270,17 @@ export function describeUdpConformance(
 			expect(await client.askText("two")).toBe("second");
 			expect(leaving.texts).toEqual(["one"]);
 			expect(ends()).toEqual(["endpoint-gone"]);
+		});
+
+		it("takes a proxy port of this node for no endpoint: nothing goes round", async () => {
+			const to = await serveEndpoints([]);
+			await reconcile(aUdpServicePort({ endpoints: [anEndpoint("127.0.0.1", to.port)] }));
+			(await openClient(to)).send("for ever?");
+			await until(() => records.length > 0, "a flow is over");
+			expect(records).toMatchObject([
+				{ end: "unreachable", attempts: [{ outcome: "refused", errorCode: "ELOOP" }] },
+			]);
+			expect([engine.stats().droppedDatagrams, starts]).toEqual([1, 1]);
 		});
 
 		it("drops and counts what comes while there is no endpoint", async () => {

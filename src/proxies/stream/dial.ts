@@ -82,6 +82,12 @@ export function dial(
 	};
 }
 
+/** A dial that is not made, as if the endpoint had refused it with that code. */
+export function refuse(code: string, onResult: (result: DialResult) => void): () => void {
+	const turn = setImmediate(() => onResult({ outcome: "refused", errorCode: code }));
+	return () => clearImmediate(turn);
+}
+
 /**
  * Where nobody listens at a port of this node, the kernel may choose that port as the local one: both
  * ends of the connection are then this socket, and the client would be answered with its own bytes.

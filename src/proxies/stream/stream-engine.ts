@@ -25,6 +25,7 @@ import type {
 	UdpRelay,
 } from "../listener.ts";
 import { ListenerTable } from "../listener-table.ts";
+import { LocalAddresses } from "../local-addresses.ts";
 import { PortAllocator } from "../port-allocator.ts";
 import { TcpRelay } from "./tcp-relay.ts";
 import { createUdpRelay } from "./udp-relay.ts";
@@ -87,6 +88,7 @@ class StreamEngine implements RelayEngine {
 		const { log, hooks, clock = systemClock, random = Math.random } = options;
 		const plan = planDescriptors(options.descriptorLimit ?? readDescriptorLimit());
 		const budget = new DescriptorBudget(plan.relaying);
+		const localAddresses = new LocalAddresses(() => clock.monotonicMs());
 		const affinity = new AffinityEvictions(log, clock);
 		const context: RelayContext = {
 			hooks,
@@ -94,6 +96,9 @@ class StreamEngine implements RelayEngine {
 			clock,
 			nextId: () => this.#newId(),
 			budget,
+			leadsBack: (protocol, { address, port }) =>
+				this.#ports.isTaken({ protocol, family: ipFamilyOf(address) }, port) &&
+				localAddresses.has(address),
 			createBalancer: () =>
 				createBalancer({
 					now: () => clock.monotonicMs(),

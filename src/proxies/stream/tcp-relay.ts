@@ -9,7 +9,7 @@ import type {
 	RelayContext,
 	ServicePortListener,
 } from "../listener.ts";
-import { dial } from "./dial.ts";
+import { dial, refuse } from "./dial.ts";
 import { TcpAdmission } from "./tcp-admission.ts";
 import { type AcceptedClient, TcpConnection, type TcpConnectionHost } from "./tcp-connection.ts";
 import { openTcpListener } from "./tcp-listener.ts";
@@ -88,7 +88,10 @@ export class TcpRelay implements ProtocolRelay {
 			clock,
 			dialTimeoutsMs: options.dialTimeoutsMs,
 			halfCloseIdleMs: options.halfCloseIdleMs,
-			dial,
+			dial: (endpoint, timeoutMs, onResult) =>
+				context.leadsBack("tcp", endpoint)
+					? refuse("ELOOP", onResult)
+					: dial(endpoint, timeoutMs, onResult),
 			onLocalError: (code) => this.#localFaults.failed(code ?? "unknown"),
 			onDialed: () => this.#admission.dialed(),
 			onEnd: (connection, record) => this.#onEnd(connection, record),

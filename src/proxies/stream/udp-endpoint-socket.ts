@@ -20,6 +20,8 @@ const MAX_WAITING_BYTES = 256 * 1024;
 const ENDPOINT_ERRORS: Readonly<Record<string, "refused" | "unreachable">> = {
 	ECONNREFUSED: "refused",
 	ENOPROTOOPT: "refused",
+	// Ours: the endpoint leads back to us.
+	ELOOP: "refused",
 	EHOSTUNREACH: "unreachable",
 	ENETUNREACH: "unreachable",
 	EHOSTDOWN: "unreachable",
@@ -59,6 +61,8 @@ export interface EndpointSocketOptions {
 	readonly endpoint: Endpoint;
 	readonly owner: EndpointSocketOwner;
 	readonly createSocket: CreateDatagramSocket;
+	/** See RelayContext. */
+	leadsBack(endpoint: Endpoint): boolean;
 	/** Datagrams that wait for the kernel, over all flows. */
 	readonly waitingBytes: HeldBytes;
 	/** Datagrams kept to be sent elsewhere if they are refused, over all flows. */
@@ -80,6 +84,7 @@ export interface EndpointSocketOptions {
 export class EndpointSocket {
 	readonly endpoint: Endpoint;
 	readonly #owner: EndpointSocketOwner;
+	readonly #leadsBack: boolean;
 	readonly #waitingBytes: HeldBytes;
 	readonly #keptBytes: HeldBytes;
 	readonly #socket: DatagramSocket;
@@ -94,6 +99,7 @@ export class EndpointSocket {
 	constructor(options: EndpointSocketOptions) {
 		this.endpoint = options.endpoint;
 		this.#owner = options.owner;
+		this.#leadsBack = options.leadsBack(options.endpoint);
 		this.#waitingBytes = options.waitingBytes;
 		this.#keptBytes = options.keptBytes;
 		this.#socket = options.createSocket(ipFamilyOf(options.endpoint.address), "flow");
@@ -108,6 +114,10 @@ export class EndpointSocket {
 
 	/** Connects; failure may be told before this returns. */
 	open(): void {
+		if (this.#leadsBack) {
+			this.#fail("ELOOP");
+			return;
+		}
 		try {
 			this.#socket.connect(this.endpoint.port, this.endpoint.address);
 		} catch (error) {

@@ -1,6 +1,7 @@
 import type { Balancer, Pick } from "../../balancing/pick.ts";
 import { formatSocketAddress, type IpAddress, type IpFamily } from "../../services/address.ts";
 import type { ConnectionEnd, ConnectionRecord } from "../../services/connection-record.ts";
+import type { Endpoint } from "../../services/service-port.ts";
 import type { Clock } from "../../shared/clock.ts";
 import type { DropReason } from "../drop-reason.ts";
 import type { LiveConnection } from "../engine.ts";
@@ -49,6 +50,8 @@ export interface UdpFlowHost {
 	readonly service: string;
 	readonly family: IpFamily;
 	readonly createSocket: CreateDatagramSocket;
+	/** See RelayContext. */
+	leadsBack(endpoint: Endpoint): boolean;
 	readonly waitingBytes: HeldBytes;
 	readonly keptBytes: HeldBytes;
 
@@ -226,6 +229,7 @@ export class UdpFlow implements TableFlow, EndpointSocketOwner {
 			endpoint,
 			owner: this,
 			createSocket,
+			leadsBack: (each) => this.#host.leadsBack(each),
 			waitingBytes,
 			keptBytes,
 		});

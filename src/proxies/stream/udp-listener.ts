@@ -4,7 +4,7 @@ import type { Balancer, Candidate } from "../../balancing/pick.ts";
 import { type IpAddress, type IpFamily, parseIpAddress } from "../../services/address.ts";
 import type { ConnectionRecord } from "../../services/connection-record.ts";
 import { type Port, toPort } from "../../services/port.ts";
-import type { ServicePort } from "../../services/service-port.ts";
+import type { Endpoint, ServicePort } from "../../services/service-port.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { errorCode } from "../../shared/errors.ts";
 import type { DropReason } from "../drop-reason.ts";
@@ -134,6 +134,10 @@ export class UdpListener implements ServicePortListener, UdpFlowHost {
 		this.#socket.close();
 		for (const flow of Array.from(this.#flows.flows())) flow.end("stopped");
 		this.#shared.onClose(this);
+	}
+
+	leadsBack(endpoint: Endpoint): boolean {
+		return this.#shared.context.leadsBack("udp", endpoint);
 	}
 
 	onAnswer(flow: UdpFlow, datagram: Buffer): void {

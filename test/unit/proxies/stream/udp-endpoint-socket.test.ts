@@ -28,6 +28,7 @@ function aSocket({ waitingLimit = 1_000, keptLimit = 1_000 } = {}) {
 			onFailure: (failure) => failures.push(failure),
 		},
 		createSocket: net.create,
+		leadsBack: () => false,
 		waitingBytes,
 		keptBytes,
 	});

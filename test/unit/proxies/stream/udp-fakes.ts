@@ -207,6 +207,7 @@ export function aUdpRelay({ limits = {}, descriptors = 1_000 }: RelayParts = {})
 			},
 			log,
 			clock,
+			leadsBack: () => false,
 			createBalancer: () => createBalancer({ now: () => clock.nowMs, random: () => 0 }),
 			nextId: () => {
 				counts.ids += 1;
