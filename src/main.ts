@@ -1,8 +1,9 @@
-#!/usr/bin/env -S node --disable-sigusr1
-// SIGUSR1 is the connection log's; without the flag it opens Node's debugger until run listens for it.
+#!/usr/bin/env node
 import process from "node:process";
-import { processHost } from "./cli/process-host.ts";
-import { runCli } from "./cli/program.ts";
+
+// SIGUSR1 is the connection log's. Until somebody listens for it Node opens its debugger on it, so
+// this comes before anything that takes time to load. (--disable-sigusr1 would block the signal.)
+process.on("SIGUSR1", () => {});
 
 /** For what may keep the process from ending once everything is over: a bug must not hang a stop. */
 const LINGER_MS = 5_000;
@@ -14,5 +15,7 @@ for (const stream of [process.stdout, process.stderr]) {
 	});
 }
 
+const { processHost } = await import("./cli/process-host.ts");
+const { runCli } = await import("./cli/program.ts");
 process.exitCode = await runCli(process.argv.slice(2), processHost());
 setTimeout(() => process.exit(), LINGER_MS).unref();

@@ -3,7 +3,7 @@ import { rmSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { AGENT_PROGRAM } from "../../test/kit/agent.ts";
-import { DAEMON_COMMAND, DAEMON_PROGRAM } from "../../test/kit/daemon-process.ts";
+import { DAEMON_PROGRAM } from "../../test/kit/daemon-process.ts";
 import { createLab, type Lab } from "../../test/kit/lab.ts";
 import { runCommandSync, spawnDetached } from "../../test/kit/lab-command.ts";
 import { namespaceNames, removeNamespaces } from "../../test/kit/lab-sweep.ts";
@@ -29,7 +29,7 @@ export async function standUp(): Promise<void> {
 	const lab = await createLab({ endpoints: 3, keepAs: PREFIX });
 	try {
 		for (const { name, role } of lab.endpoints) detach(name, [AGENT_PROGRAM, ...serveArgs(role)]);
-		detach(lab.node.name, [...DAEMON_COMMAND, ...DAEMON_ARGS], LOG);
+		detach(lab.node.name, [DAEMON_PROGRAM, ...DAEMON_ARGS], LOG);
 		await ready(lab);
 	} catch (error) {
 		takeDown();

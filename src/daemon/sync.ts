@@ -65,7 +65,7 @@ export const NO_SYNC: SyncState = {
 	listenProblems: new Map(),
 };
 
-export interface RunnerState {
+interface RunnerState {
 	readonly name: "model" | "rules";
 	/** Monotonic ms, both. */
 	readonly queuedSinceMs: number | undefined;

@@ -48,7 +48,7 @@ export interface SourceReport {
 	readonly rejected: readonly { readonly object: string; readonly problems: readonly string[] }[];
 }
 
-export interface RulesReport {
+interface RulesReport {
 	/** "iptables (nf_tables) 1.8.9", "none": for people; undefined until it has been found out. */
 	readonly backend: string | undefined;
 	/** When rules were last applied, or found to be as they should. */

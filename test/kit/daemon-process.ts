@@ -50,15 +50,9 @@ export const DAEMON_PROGRAM = resolve(
 	KUP_TEST_PROGRAM,
 );
 
-/**
- * After `node`, before the sub-command. The option is in the unit file, too: without it, Node opens its
- * debugger on SIGUSR1 until the daemon listens for that signal.
- */
-export const DAEMON_COMMAND: readonly string[] = ["--disable-sigusr1", DAEMON_PROGRAM];
-
 /** Starts the daemon in a namespace of a lab; it is killed with the lab at the latest. */
 export function startDaemon(options: DaemonOptions): DaemonProcess {
-	const run = [...DAEMON_COMMAND, "run", ...DEFAULT_FLAGS, ...options.flags];
+	const run = [DAEMON_PROGRAM, "run", ...DEFAULT_FLAGS, ...options.flags];
 	const { descriptorLimit: limit } = options;
 	const command = [
 		...(limit === undefined ? [] : ["prlimit", `--nofile=${limit}:${limit}`]),

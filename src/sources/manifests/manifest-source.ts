@@ -28,7 +28,7 @@ const MAX_TOLD = 3;
 const MAX_REJECTED = 100;
 
 /** All in milliseconds. */
-export interface ManifestTiming {
+interface ManifestTiming {
 	/** Changes that come this close together are looked at together. */
 	readonly gatherMs: number;
 	/** A file must have rested this long before it is read: an editor may be half through. */
