@@ -92,10 +92,11 @@ describe.skipIf(labProblem() !== undefined)("a lab", () => {
 		expect(tally(await client.tcp({ address: "10.2.1.2", port: 8080 }))).toEqual({ ep1: 1 });
 	});
 
-	it("is found and removed after its process was killed, and the process's children with it", async () => {
+	it("is removed by a sweep after its process was killed, and the process's children are gone", async () => {
 		const orphan = await makeOrphanLab();
 		expect(isRunning(orphan.agent)).toBe(false);
-		expect(sweepLabs()).toContain(`kup-${orphan.pid}-1-node`);
+		// Or by another test's that came first.
+		sweepLabs();
 		expect(namespaceNames().filter((name) => name.startsWith(`kup-${orphan.pid}-`))).toEqual([]);
 	});
 
