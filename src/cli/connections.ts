@@ -139,7 +139,7 @@ function eventLine(event: ConnectionEvent, host: Host): string {
 	switch (event.event) {
 		case "started": {
 			const protocol = event.protocol === "udp" ? " (udp)" : "";
-			return `+ ${event.client ?? "a client"} → ${event.service}${protocol}\n`;
+			return `+ ${event.client} → ${event.service}${protocol}\n`;
 		}
 		case "ended": {
 			const paint: Parameters<typeof connectionSentence>[1] = host.colours

@@ -3,6 +3,7 @@ import { ConnectionFeed } from "../observe/connection-feed.ts";
 import { ConnectionLog } from "../observe/connection-log.ts";
 import { createLogger, type Logger } from "../observe/logger.ts";
 import type { EngineHooks } from "../proxies/engine.ts";
+import type { ConnectionRecord, ConnectionStart } from "../services/connection-record.ts";
 
 /** What is written and kept of what goes on: the logger, the connection log and the recent records. */
 export interface Observation {
@@ -40,6 +41,6 @@ export function engineHooks(
 
 /** Of observe's ServiceMetrics. */
 export interface EngineHooksCounters {
-	started(start: Parameters<EngineHooks["onConnectionStart"]>[0]): void;
-	ended(record: Parameters<EngineHooks["onConnectionEnd"]>[0]): void;
+	started(start: ConnectionStart): void;
+	ended(record: ConnectionRecord): void;
 }

@@ -1,5 +1,5 @@
-import type { ConnectionRecord } from "../services/connection-record.ts";
-import type { Protocol } from "../services/service-port.ts";
+import { formatSocketAddress } from "../services/address.ts";
+import type { ConnectionRecord, ConnectionStart } from "../services/connection-record.ts";
 import type { ConnectionEvent } from "../services/status.ts";
 import { type Clock, systemClock } from "../shared/clock.ts";
 
@@ -24,10 +24,11 @@ export class ConnectionFeed {
 		this.#clock = options.clock ?? systemClock;
 	}
 
-	started({ protocol, service }: { readonly protocol: Protocol; readonly service: string }): void {
+	started({ id, protocol, service, clientAddress, clientPort }: ConnectionStart): void {
 		if (this.#watchers.size === 0) return;
 		const atMs = this.#clock.wallMs();
-		this.#tell({ event: "started", atMs, protocol, service, id: undefined, client: undefined });
+		const client = formatSocketAddress(clientAddress, clientPort);
+		this.#tell({ event: "started", atMs, id, protocol, service, client });
 	}
 
 	ended(record: ConnectionRecord): void {

@@ -1,4 +1,4 @@
-import type { ConnectionRecord } from "../services/connection-record.ts";
+import type { ConnectionRecord, ConnectionStart } from "../services/connection-record.ts";
 import type { Port } from "../services/port.ts";
 import type { Binding, ServicePort, ServicePortKey } from "../services/service-port.ts";
 import type { DropReason } from "./drop-reason.ts";
@@ -99,7 +99,7 @@ export interface EngineHooks {
 	/** Called once for each connection or flow when it is over. Must not throw. */
 	onConnectionEnd(record: ConnectionRecord): void;
 	/** Called once for each connection or flow when it begins. Must not throw. */
-	onConnectionStart(start: { readonly protocol: "tcp" | "udp"; readonly service: string }): void;
+	onConnectionStart(start: ConnectionStart): void;
 }
 
 /** Which port a ServicePort would like, because rules of a predecessor already point at it. */

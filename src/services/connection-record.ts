@@ -1,5 +1,15 @@
-import type { IpFamily } from "./address.ts";
+import type { IpAddress, IpFamily } from "./address.ts";
 import type { Protocol } from "./service-port.ts";
+
+/** What is known when a TCP connection or UDP flow begins. Its id is that of the later record. */
+export interface ConnectionStart {
+	readonly id: string;
+	readonly protocol: Protocol;
+	/** The ServicePort's name. */
+	readonly service: string;
+	readonly clientAddress: IpAddress;
+	readonly clientPort: number;
+}
 
 /**
  * What is known about one relayed TCP connection or UDP flow when it is over: the one record that

@@ -118,9 +118,8 @@ export type ConnectionEvent =
 			readonly atMs: number;
 			readonly protocol: Protocol;
 			readonly service: string;
-			/** Undefined where the engine does not tell. */
-			readonly id: string | undefined;
-			readonly client: string | undefined;
+			readonly id: string;
+			readonly client: string;
 	  }
 	| { readonly event: "ended"; readonly record: ConnectionRecord }
 	/** Lines were left out because this reader was too slow. */

@@ -145,9 +145,16 @@ export class TcpRelay implements ProtocolRelay {
 	}
 
 	#accept(client: AcceptedClient): void {
-		const connection = new TcpConnection(this.#context.nextId(), client, this.#host);
+		const id = this.#context.nextId();
+		const connection = new TcpConnection(id, client, this.#host);
 		this.#connections.add(connection);
-		this.#context.hooks.onConnectionStart({ protocol: "tcp", service: client.service });
+		this.#context.hooks.onConnectionStart({
+			id,
+			protocol: "tcp",
+			service: client.service,
+			clientAddress: client.address,
+			clientPort: client.port,
+		});
 		this.#admission.apply(connection);
 	}
 

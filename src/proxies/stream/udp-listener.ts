@@ -213,8 +213,15 @@ export class UdpListener implements ServicePortListener, UdpFlowHost {
 			return;
 		}
 		const { nextId, hooks } = this.#shared.context;
-		const flow = new UdpFlow(nextId(), client, pick, this);
-		hooks.onConnectionStart({ protocol: "udp", service: this.service });
+		const id = nextId();
+		const flow = new UdpFlow(id, client, pick, this);
+		hooks.onConnectionStart({
+			id,
+			protocol: "udp",
+			service: this.service,
+			clientAddress: client.address,
+			clientPort: client.port,
+		});
 		flow.start(datagram);
 		if (flow.isOver) return;
 		this.#flows.add(flow);

@@ -1,4 +1,5 @@
-import type { ConnectionRecord } from "../../../src/services/connection-record.ts";
+import { parseIpAddress } from "../../../src/services/address.ts";
+import type { ConnectionRecord, ConnectionStart } from "../../../src/services/connection-record.ts";
 
 /** An orderly TCP connection; a test gives what it is about. */
 export function aRecord(overrides: Partial<ConnectionRecord> = {}): ConnectionRecord {
@@ -42,4 +43,18 @@ export function aRetriedRecord(overrides: Partial<ConnectionRecord> = {}): Conne
 		attemptCount: 2,
 		...overrides,
 	});
+}
+
+/** What is told when a connection begins; a test names only the fields it is about. */
+export function aStart(overrides: Partial<ConnectionStart> = {}): ConnectionStart {
+	const clientAddress = parseIpAddress("10.1.0.2");
+	if (clientAddress === undefined) throw new TypeError("fixture");
+	return {
+		id: "1",
+		protocol: "tcp",
+		service: "shop/cart:http",
+		clientAddress,
+		clientPort: 41_234,
+		...overrides,
+	};
 }

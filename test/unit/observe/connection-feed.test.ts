@@ -1,7 +1,7 @@
 import { describe, expect, test as it } from "vitest";
 import { ConnectionFeed } from "../../../src/observe/connection-feed.ts";
 import type { ConnectionEvent } from "../../../src/services/status.ts";
-import { aRecord } from "./a-record.ts";
+import { aRecord, aStart } from "./a-record.ts";
 
 describe("ConnectionFeed", () => {
 	it("keeps the last records, oldest first", () => {
@@ -17,12 +17,19 @@ describe("ConnectionFeed", () => {
 		const feed = new ConnectionFeed({ clock: { wallMs: () => 77, monotonicMs: () => 1 } });
 		const events: ConnectionEvent[] = [];
 		const leave = feed.watch((event) => events.push(event));
-		feed.started({ protocol: "udp", service: "shop/dns" });
+		feed.started(aStart({ id: "9", protocol: "udp", service: "shop/dns" }));
 		feed.ended(aRecord({ id: "9" }));
 		leave?.();
 		feed.ended(aRecord({ id: "10" }));
 		expect(events).toMatchObject([
-			{ event: "started", atMs: 77, protocol: "udp", service: "shop/dns" },
+			{
+				event: "started",
+				atMs: 77,
+				id: "9",
+				protocol: "udp",
+				service: "shop/dns",
+				client: "10.1.0.2:41234",
+			},
 			{ event: "ended", record: { id: "9" } },
 		]);
 	});

@@ -15,7 +15,7 @@ import type { HealthFacts } from "../../../src/observe/health.ts";
 import { type HttpServersOptions, startHttpServers } from "../../../src/observe/http-server.ts";
 import type { ConnectionReport, StatusReport } from "../../../src/services/status.ts";
 import { silentLog } from "../../../src/shared/log.ts";
-import { aRecord } from "./a-record.ts";
+import { aRecord, aStart } from "./a-record.ts";
 import { aCapturedLog } from "./captured-log.ts";
 
 const cleanUps: (() => unknown)[] = [];
@@ -325,7 +325,7 @@ describe("status paths", () => {
 	it("stream what happens, filtered, until the watcher leaves", async () => {
 		const { metrics, feed } = await started();
 		const watcher = await watch(metrics, "/connections/watch?service=shop/cart");
-		feed.started({ protocol: "tcp", service: "shop/cart:http" });
+		feed.started(aStart());
 		feed.ended(aRecord({ id: "x", service: "shop/dns" }));
 		feed.ended(aRecord({ id: "y" }));
 		await vi.waitFor(() => expect(watcher.parsed()).toHaveLength(2));
