@@ -1,13 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test as it } from "vitest";
 import { tally } from "../kit/agent.ts";
-import type { DaemonProcess, LogLine } from "../kit/daemon-process.ts";
+import type { DaemonProcess } from "../kit/daemon-process.ts";
 import { labProblem } from "../kit/lab.ts";
 import { clusterIp, createServiceLab, labService, type ServiceLab } from "../kit/service-lab.ts";
-
-/** The records of the connections to a Service, as logged. */
-function connectionsOf(daemon: DaemonProcess, service: string): LogLine[] {
-	return daemon.logs.filter((line) => line.msg === "connection" && line["service"] === service);
-}
 
 describe.skipIf(labProblem() !== undefined)("the daemon, from files to endpoints", () => {
 	let services: ServiceLab;
@@ -120,7 +115,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon, from files to endpoints
 		expect(counts).toEqual([333, 333, 334]);
 	});
 
-	it("one endpoint refuses: 1,000 of 1,000 succeed, and the log tells of the retry", async () => {
+	it("one endpoint refuses: 1,000 of 1,000 succeed, and the records tell of the retry", async () => {
 		const results = await services.client.tcp({
 			address: clusterIp(11),
 			port: 80,
@@ -128,10 +123,10 @@ describe.skipIf(labProblem() !== undefined)("the daemon, from files to endpoints
 			concurrency: 50,
 		});
 		expect(tally(results)).toEqual({ ep1: 500, ep2: 500 });
-		const retried = connectionsOf(daemon, "shop/refusing:p").filter(
-			({ attempts }) => Array.isArray(attempts) && attempts.length > 1,
-		);
-		expect(retried[0]?.["attempts"]).toMatchObject([
+		const { body } = await daemon.get("/connections/recent?service=shop/refusing", 10_249);
+		const { records } = JSON.parse(body) as { records: { attempts: unknown[] }[] };
+		const retried = records.filter(({ attempts }) => attempts.length > 1);
+		expect(retried[0]?.attempts).toMatchObject([
 			{ endpoint: "10.2.3.2:8081", outcome: "refused" },
 			{ outcome: "connected" },
 		]);

@@ -1,3 +1,4 @@
+import { fileURLToPath } from "node:url";
 import { describe, expect, test as it } from "vitest";
 import { type FakeHost, fakeHost, run } from "./fake-host.ts";
 
@@ -99,7 +100,9 @@ describe("run", () => {
 	it("what a configuration file holds without effect is said on standard error", async () => {
 		const host = fakeHost();
 		host.endDaemon();
-		const path = new URL("../../fixtures/config/without-effect.yaml", import.meta.url).pathname;
+		const path = fileURLToPath(
+			new URL("../../fixtures/config/without-effect.yaml", import.meta.url),
+		);
 		const { status, stderr } = await run(`run --manifests /m --config ${path}`, host);
 		expect(status).toBe(0);
 		expect(stderr).toBe(

@@ -10,6 +10,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test as it, vi } from "vitest";
 import { LogWriter } from "../../../src/observe/log-writer.ts";
 
@@ -145,7 +146,7 @@ describe("LogWriter", () => {
 describe("the process's own logger", () => {
 	// Node connects a child's standard output by a socket, as systemd does.
 	it("loses no line on a socket when the process exits at once", async () => {
-		const logger = new URL("../../../src/observe/logger.ts", import.meta.url).pathname;
+		const logger = fileURLToPath(new URL("../../../src/observe/logger.ts", import.meta.url));
 		const script = `
 			import { createLogger } from ${JSON.stringify(logger)};
 			const log = createLogger({ format: "json", level: "info" });

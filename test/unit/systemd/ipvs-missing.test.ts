@@ -2,9 +2,10 @@ import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test as it } from "vitest";
 
-const SCRIPT = new URL("../../../systemd/ipvs-missing", import.meta.url).pathname;
+const SCRIPT = fileURLToPath(new URL("../../../systemd/ipvs-missing", import.meta.url));
 
 let folder = "";
 beforeEach(() => {

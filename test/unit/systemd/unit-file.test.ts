@@ -11,9 +11,10 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test as it } from "vitest";
 
-const UNITS = new URL("../../../systemd/", import.meta.url).pathname;
+const UNITS = fileURLToPath(new URL("../../../systemd/", import.meta.url));
 const UNIT = join(UNITS, "kube-userproxy.service");
 const DROP_IN = "kube-userproxy.service.d/10-only-without-ipvs.conf";
 
