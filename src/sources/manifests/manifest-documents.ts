@@ -58,16 +58,20 @@ function readJson(text: string): ManifestDocument | undefined {
 	if (!/^\s*[{[]/.test(text)) return undefined;
 	try {
 		const value: unknown = JSON.parse(text);
-		return { number: 1, content: { value }, lineOf: (path) => lineInJson(text, path) };
+		return { number: 1, content: { value }, lineOf: linesOfJson(text) };
 	} catch (error) {
 		return text.length > MAX_YAML_CHARACTERS ? faulty(1, describeError(error)) : undefined;
 	}
 }
 
-function lineInJson(text: string, path: FieldPath): number | undefined {
-	if (text.length > MAX_JSON_TO_LOCATE) return undefined;
-	const document = readYaml(text).find((each) => each !== undefined);
-	return document?.lineOf(path);
+/** Parses once, when the first line is asked for: hardly any file needs it. */
+function linesOfJson(text: string): ManifestDocument["lineOf"] {
+	if (text.length > MAX_JSON_TO_LOCATE) return () => undefined;
+	let document: ManifestDocument | undefined;
+	return (path) => {
+		document ??= readYaml(text).find((each) => each !== undefined);
+		return document?.lineOf(path);
+	};
 }
 
 function* readYaml(text: string): Generator<ManifestDocument | undefined, void, undefined> {

@@ -15,8 +15,8 @@ import { admitted, snapshotOf } from "../../kit/snapshots.ts";
 
 const OPTIONS = { serviceProxyName: undefined };
 
-const services = fc.array(arbitraryService, { maxLength: 8 });
-const slices = fc.array(arbitrarySlice, { maxLength: 8 });
+const services = fc.array(arbitraryService, { maxLength: 5 });
+const slices = fc.array(arbitrarySlice, { maxLength: 5 });
 const snapshot = fc.tuple(services, slices).map(([some, more]) => snapshotOf(some, more));
 
 describe("planServicePorts() of any snapshot", () => {
@@ -84,7 +84,7 @@ describe("createServicePortPlanner() after any changes", () => {
 					const plan = planner.plan(state);
 					expect(plan).toEqual(planServicePorts(state, OPTIONS));
 					const again = planner.plan({ ...state });
-					expect(again).toEqual(plan);
+					expect(again.servicePorts.every((each, n) => each === plan.servicePorts[n])).toBe(true);
 				}
 			}),
 			{ numRuns: 2_000 },
