@@ -27,7 +27,7 @@ export interface SyncOptions {
 	plan(snapshot: Snapshot): ServicePortPlan;
 	/** Called with each new plan before it is acted on: warnings, metrics. */
 	onPlan(plan: ServicePortPlan): void;
-	/** Called after each pass of the rules that went well. */
+	/** Called whenever all that is wanted has been found or brought into force. */
 	onInForce(): void;
 	readonly engine: RelayEngine;
 	readonly rules: RulesPart;
@@ -97,6 +97,7 @@ export class Sync {
 	readonly #modelFailure: RecurringFailure;
 	readonly #rulesFailure: RecurringFailure;
 	#listenProblems: ReadonlyMap<ServicePortKey, string> = new Map();
+	#plan: ServicePortPlan | undefined;
 	#servicePorts: readonly ServicePort[] = [];
 	#bindings: readonly Binding[] | undefined;
 	#isVerifyDue: boolean = false;
@@ -190,14 +191,13 @@ export class Sync {
 		const snapshot = this.#options.snapshot();
 		if (snapshot === undefined) return;
 		const plan = this.#options.plan(snapshot);
-		this.#options.onPlan(plan);
+		if (plan !== this.#plan) this.#options.onPlan(plan);
+		this.#plan = plan;
 		const { bindings, problems } = await engine.reconcile(plan.servicePorts);
 		this.#servicePorts = plan.servicePorts;
-		this.#bindings = bindings;
 		this.#listenProblems = new Map(problems.map(({ key, error }) => [key, describeError(error)]));
 		this.#modelDoneAtMs = clock.wallMs();
-		this.#unappliedSinceMs ??= clock.monotonicMs();
-		this.#rules.request();
+		this.#bringUp(bindings);
 		const [first] = problems;
 		if (first === undefined) {
 			this.#modelFailure.succeeded();
@@ -205,6 +205,19 @@ export class Sync {
 		}
 		const more = problems.length > 1 ? ` (and ${problems.length - 1} more)` : "";
 		throw new ListenersMissingError(`${first.name}: ${describeError(first.error)}${more}`);
+	}
+
+	/** Planning rules for thousands of ServicePorts is work; most updates of objects do not need it. */
+	#bringUp(bindings: readonly Binding[]): void {
+		const { clock } = this.#options;
+		const isNews = bindings !== this.#bindings;
+		this.#bindings = bindings;
+		if (isNews || this.#unappliedSinceMs !== undefined) {
+			this.#unappliedSinceMs ??= clock.monotonicMs();
+			this.#rules.request();
+		} else {
+			this.#options.onInForce();
+		}
 	}
 
 	async #rulesPass(signal: AbortSignal): Promise<void> {

@@ -50,7 +50,7 @@ export interface RelayEngine {
 }
 
 export interface ReconcileOutcome {
-	/** One per wanted ServicePort that has a listener. */
+	/** One per wanted ServicePort that has a listener; the same list as before while it says the same. */
 	readonly bindings: readonly Binding[];
 	readonly problems: readonly ListenProblem[];
 }

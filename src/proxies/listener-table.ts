@@ -19,6 +19,7 @@ export interface ListenerTableOptions {
 interface Entry {
 	servicePort: ServicePort;
 	readonly listener: ServicePortListener;
+	binding: Binding;
 }
 
 /**
@@ -34,6 +35,7 @@ export class ListenerTable {
 	readonly #options: ListenerTableOptions;
 	readonly #entries = new Map<ServicePortKey, Entry>();
 	#replaced: Entry[] = [];
+	#latestBindings: readonly Binding[] = [];
 	#wanted: ReadonlySet<ServicePortKey> = new Set();
 	#isClosed: boolean = false;
 
@@ -97,6 +99,8 @@ export class ListenerTable {
 		if (entry.servicePort !== servicePort) {
 			entry.servicePort = servicePort;
 			entry.listener.update(servicePort);
+			const binding = bindingOf(servicePort, entry.listener);
+			if (!isSameBinding(entry.binding, binding)) entry.binding = binding;
 		}
 		return entry.listener.listenAddress === this.#options.addressFor(servicePort);
 	}
@@ -113,31 +117,38 @@ export class ListenerTable {
 				this.#close({ servicePort, listener });
 				return undefined;
 			}
+			const binding = bindingOf(servicePort, listener);
 			if (before !== undefined) this.#replaced.push(before);
-			this.#entries.set(servicePort.key, { servicePort, listener });
+			this.#entries.set(servicePort.key, { servicePort, listener, binding });
 			return undefined;
 		} catch (error) {
 			return error instanceof Error ? error : new Error(String(error));
 		}
 	}
 
-	#close({ servicePort, listener }: Entry): void {
+	#close({ servicePort, listener }: Pick<Entry, "servicePort" | "listener">): void {
 		listener.close();
 		this.#options.ports.release(servicePort, listener.proxyPort);
 		this.#options.budget.give(1);
 	}
 
-	#bindings(): Binding[] {
+	/** The very same list while nothing in it has changed. */
+	#bindings(): readonly Binding[] {
 		const bindings: Binding[] = [];
 		for (const key of this.#wanted) {
 			const entry = this.#entries.get(key);
-			if (entry !== undefined) bindings.push(bindingOf(entry));
+			if (entry !== undefined) bindings.push(entry.binding);
 		}
-		return bindings;
+		const before = this.#latestBindings;
+		const isSame =
+			bindings.length === before.length &&
+			bindings.every((binding, index) => binding === before[index]);
+		if (!isSame) this.#latestBindings = bindings;
+		return this.#latestBindings;
 	}
 }
 
-function bindingOf({ servicePort, listener }: Entry): Binding {
+function bindingOf(servicePort: ServicePort, listener: ServicePortListener): Binding {
 	const { key, name, protocol, family, port, virtualAddresses, endpoints } = servicePort;
 	const { proxyPort, listenAddress } = listener;
 	return {
@@ -151,4 +162,18 @@ function bindingOf({ servicePort, listener }: Entry): Binding {
 		listenAddress,
 		refuses: endpoints.length === 0,
 	};
+}
+
+/** Of one listener, so that only what a ServicePort can change has to be compared. */
+function isSameBinding(a: Binding, b: Binding): boolean {
+	return (
+		a.name === b.name &&
+		a.port === b.port &&
+		a.refuses === b.refuses &&
+		a.virtualAddresses.length === b.virtualAddresses.length &&
+		a.virtualAddresses.every(({ kind, address }, index) => {
+			const other = b.virtualAddresses[index];
+			return other !== undefined && other.kind === kind && other.address === address;
+		})
+	);
 }

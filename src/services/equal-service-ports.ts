@@ -30,7 +30,8 @@ function isEqualEndpoint(a: Endpoint, b: Endpoint): boolean {
 	);
 }
 
-function isEqualList<T>(
+/** Same length, and equal one by one. */
+export function isEqualList<T>(
 	a: readonly T[],
 	b: readonly T[],
 	isEqual: (a: T, b: T) => boolean,

@@ -1,5 +1,5 @@
 import { formatSocketAddress, type IpAddress, ipFamilyOf } from "./address.ts";
-import { isEqualServicePort } from "./equal-service-ports.ts";
+import { isEqualList, isEqualServicePort } from "./equal-service-ports.ts";
 import { joinEndpoints } from "./join-endpoints.ts";
 import {
 	type EndpointSlice,
@@ -72,8 +72,8 @@ export function createServicePortPlanner(options: PlanOptions): ServicePortPlann
 				if (!isServed(service, options)) continue;
 				const slices = slicesByService.get(key) ?? NO_SLICES;
 				const before = memos.get(key);
-				const memo = isSame(before, service, slices) ? before : planService(service, slices);
-				isChanged ||= memo !== before;
+				const memo = memoOf(service, slices, before);
+				isChanged ||= memo.ports !== before?.ports || memo.unserved !== before.unserved;
 				next.set(key, memo);
 			}
 			if (isChanged || next.size !== memos.size)
@@ -118,6 +118,34 @@ function isSame(
 		memo.service === service &&
 		memo.slices.length === slices.length &&
 		memo.slices.every((slice, index) => slice === slices[index])
+	);
+}
+
+function memoOf(
+	service: Service,
+	slices: readonly EndpointSlice[],
+	before: Memo | undefined,
+): Memo {
+	if (isSame(before, service, slices)) return before;
+	const memo = planService(service, slices);
+	return before === undefined ? memo : keepEqualParts(before, memo);
+}
+
+/** Most updates of an object change nothing that counts here: labels, annotations, its version. */
+function keepEqualParts(before: Memo, memo: Memo): Memo {
+	if (!hasEqualParts(before, memo)) return memo;
+	return { ...memo, ports: before.ports, unserved: before.unserved };
+}
+
+function hasEqualParts(a: Memo, b: Memo): boolean {
+	return (
+		isEqualList(a.ports, b.ports, isEqualServicePort) &&
+		isEqualList(
+			a.unserved,
+			b.unserved,
+			(one, other) =>
+				one.name === other.name && one.reason === other.reason && one.detail === other.detail,
+		)
 	);
 }
 

@@ -131,7 +131,7 @@ class KubernetesSource implements Source {
 		this.#snapshot ??= {
 			services: byKey(this.#services.objects()),
 			endpointSlices: byKey(this.#slices.objects()),
-			node: [...this.#nodes.objects()].find(({ name }) => name === this.#options.nodeName),
+			node: this.#node(),
 		};
 		return this.#snapshot;
 	}
@@ -207,13 +207,18 @@ class KubernetesSource implements Source {
 		};
 	}
 
+	#node(): NodeInfo | undefined {
+		return [...this.#nodes.objects()].find(({ name }) => name === this.#options.nodeName);
+	}
+
 	#onChange(signal: AbortSignal): void {
 		if (signal.aborted) return;
 		this.#snapshot = undefined;
 		try {
 			this.#address.learn(this.#services.objects());
 			if (this.#reflectors?.node.isSynced === true) {
-				this.#presence.see(this.snapshot().node !== undefined);
+				// Not by way of a snapshot: that is put together once for many changes.
+				this.#presence.see(this.#node() !== undefined);
 			}
 			this.#changed();
 			this.#failing = false;

@@ -22,6 +22,7 @@ class Recorder implements RulesPart {
 	listenFailures = new Set<string>();
 	rulesFail = false;
 	#inForce: ReadonlySet<ServicePortKey> = new Set();
+	#bindings: readonly Binding[] = [];
 
 	readonly engine: RelayEngine = {
 		name: "stream",
@@ -52,8 +53,11 @@ class Recorder implements RulesPart {
 		this.calls.push(`reconcile ${wanted.map(({ name }) => name).join(",")}`);
 		const opened = wanted.filter(({ name }) => !this.listenFailures.has(name));
 		const failed = wanted.filter(({ name }) => this.listenFailures.has(name));
+		const bindings = opened.map(toBinding);
+		// As engines do: the same list while it says the same.
+		if (JSON.stringify(bindings) !== JSON.stringify(this.#bindings)) this.#bindings = bindings;
 		return {
-			bindings: opened.map(toBinding),
+			bindings: this.#bindings,
 			problems: failed.map(({ key, name }) => ({ key, name, error: new Error("address in use") })),
 		};
 	}
@@ -117,6 +121,21 @@ describe("Sync", () => {
 		await vi.advanceTimersByTimeAsync(60_000);
 		expect(recorder.calls).toEqual([]);
 		expect(inForceCalls()).toBe(0);
+		await sync.stop();
+	});
+
+	it("leaves the rules alone when the listeners are where they were", async () => {
+		const recorder = new Recorder();
+		const { sync, set, inForceCalls } = aSync(recorder);
+		set(cart);
+		await vi.advanceTimersByTimeAsync(2_000);
+		recorder.calls.length = 0;
+		set(snapshotOf([rawService()], [rawSlice({ endpoints: ["10.244.1.9"] })]));
+		await vi.advanceTimersByTimeAsync(2_000);
+		expect(recorder.calls).toEqual(["reconcile shop/cart:http"]);
+		// What came is in force all the same.
+		expect(inForceCalls()).toBe(2);
+		expect(sync.state().unappliedSinceMs).toBeUndefined();
 		await sync.stop();
 	});
 

@@ -6,7 +6,7 @@ import { PortAllocator } from "../../../src/proxies/port-allocator.ts";
 import type { IpAddress } from "../../../src/services/address.ts";
 import { toPort } from "../../../src/services/port.ts";
 import type { ServicePort } from "../../../src/services/service-port.ts";
-import { anAddress, aServicePort } from "./builders.ts";
+import { anAddress, anEndpointAt, aServicePort } from "./builders.ts";
 
 /** A table whose listeners are only noted down. */
 class World {
@@ -64,6 +64,22 @@ describe("ListenerTable", () => {
 		world.fault = undefined;
 		expect((await world.table.reconcile([cart, stock])).bindings).toHaveLength(2);
 		expect(world.budget.used).toBe(2);
+	});
+
+	it("answers with the same list of bindings while they say the same", async () => {
+		const { table } = new World();
+		const served = { ...cart, endpoints: [anEndpointAt("10.244.1.2", 8080)] };
+		const { bindings } = await table.reconcile([served, stock]);
+		const others = [anEndpointAt("10.244.1.3", 8080)];
+		const moved = await table.reconcile([{ ...served, endpoints: others }, stock]);
+		expect(moved.bindings).toBe(bindings);
+		for (const change of [{ endpoints: [] }, { name: "shop/cart:web" }, { port: toPort(81) }]) {
+			const changed = (await table.reconcile([{ ...served, ...change }, stock])).bindings;
+			expect(changed).not.toBe(bindings);
+			expect(changed[1]).toBe(bindings[1]);
+			expect((await table.reconcile([served, stock])).bindings).toEqual(bindings);
+		}
+		expect((await table.reconcile([stock])).bindings).toEqual([bindings[1]]);
 	});
 
 	it("answers with bindings of what is wanted only", async () => {

@@ -188,6 +188,15 @@ describe("createServicePortPlanner()", () => {
 		expect(after.unserved).toEqual(before.unserved);
 	});
 
+	it("is the very same plan when objects change in nothing that counts", () => {
+		const planner = createServicePortPlanner(plain);
+		const before = planner.plan(snapshotOf([rawService()], [rawSlice()]));
+		const labelled = rawService({ labels: { team: "checkout" } });
+		expect(planner.plan(snapshotOf([labelled], [rawSlice()]))).toBe(before);
+		const moved = planner.plan(snapshotOf([labelled], [rawSlice({ endpoints: ["10.244.1.9"] })]));
+		expect(moved.servicePorts[0]?.endpoints[0]?.address).toBe("10.244.1.9");
+	});
+
 	it("gives the same plan again where nothing changed, and forgets what went", () => {
 		const planner = createServicePortPlanner(plain);
 		const snapshot = snapshotOf([rawService()], [rawSlice()]);
