@@ -7,7 +7,10 @@ import { FieldProblems, isRawObject, type RawObject } from "./field-problems.ts"
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "./objects.ts";
 import { isPort } from "./port.ts";
 
-/** Beyond what the API server's own controller writes (1,000 addresses over all subsets). */
+/**
+ * Beyond what the API server's own controller writes (1,000 addresses over all subsets). Counted over
+ * all subsets, as a YAML file can name one long list in each of them.
+ */
 const MAX_SUBSETS = 1_000;
 const MAX_ADDRESSES = 10_000;
 const MAX_SUBSET_PORTS = 1_000;
@@ -21,9 +24,15 @@ export function admitEndpoints(raw: unknown): Admission<readonly EndpointSlice[]
 	const object = problems.object("", raw) ?? {};
 	const { namespace, name } = readMetadata(object, problems);
 	const subsets = problems.list("subsets", object["subsets"], MAX_SUBSETS);
+	let addressCount = 0;
 	const slices = subsets.flatMap((item, index) => {
 		const field = `subsets[${index}]`;
 		const subset = problems.object(field, item) ?? {};
+		addressCount += lengthOf(subset["addresses"]) + lengthOf(subset["notReadyAddresses"]);
+		if (addressCount > MAX_ADDRESSES) {
+			problems.addText(field, `wanted at most ${MAX_ADDRESSES} addresses in all, got more`);
+			return [];
+		}
 		const ports = readPorts(field, subset, problems);
 		const endpoints = [
 			...readAddresses(`${field}.addresses`, subset["addresses"], true, problems),
@@ -34,6 +43,10 @@ export function admitEndpoints(raw: unknown): Admission<readonly EndpointSlice[]
 		).filter((slice) => slice.endpoints.length > 0);
 	});
 	return problems.admit(slices);
+}
+
+function lengthOf(value: unknown): number {
+	return Array.isArray(value) ? value.length : 0;
 }
 
 function toSlice(parts: {

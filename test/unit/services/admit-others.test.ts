@@ -44,6 +44,21 @@ describe("admitEndpoints()", () => {
 	});
 });
 
+describe("admitEndpoints() and many addresses", () => {
+	it("counts them over all subsets, as one list may stand in each", () => {
+		const addresses = Array.from({ length: 1_000 }, () => ({ ip: "10.244.1.2" }));
+		const endpoints = (subsets: number) =>
+			admitEndpoints({
+				metadata: { namespace: "shop", name: "cart" },
+				subsets: Array.from({ length: subsets }, () => ({ addresses, ports: [] })),
+			});
+		expect(problemsOf(endpoints(10))).toEqual([]);
+		expect(problemsOf(endpoints(11))).toEqual([
+			"subsets[10]: wanted at most 10000 addresses in all, got more",
+		]);
+	});
+});
+
 describe("admitEndpoints() and many ports", () => {
 	it("refuses one name twice in a subset, and takes one name with two protocols", () => {
 		const metadata = { namespace: "shop", name: "cart" };
