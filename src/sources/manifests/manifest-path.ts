@@ -96,9 +96,11 @@ export class ManifestPath {
 			// oxlint-disable-next-line no-await-in-loop -- one after the other holds one text at a time
 			const look = signal.aborted ? "same" : await file.look(listed.get(path), at, signal);
 			restless ||= look === "restless";
-			changed ||= look === "changed" || look === "gone";
-			if (look === "gone") this.#context.log.info({ file: path }, "manifest is gone");
-			else next.set(path, file);
+			if (look !== "gone") next.set(path, file);
+			// Some files are there for a moment only, before anyone has read them.
+			const isGone = look === "gone" && file.state !== undefined;
+			if (isGone) this.#context.log.info({ file: path }, "manifest is gone");
+			changed ||= isGone || look === "changed";
 		}
 		this.#files = next;
 		return { changed, restless, fresh: true };

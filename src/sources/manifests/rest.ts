@@ -25,6 +25,7 @@ export class Rest {
 	#sinceMs = 0;
 	#restlessSinceMs = 0;
 	#takenKey: string | undefined;
+	#isForgotten = false;
 
 	/** @param settleMs how long a file must rest. */
 	constructor(settleMs: number) {
@@ -44,7 +45,7 @@ export class Rest {
 		const key = keyOf(file);
 		if (key === this.#takenKey) {
 			this.#key = key;
-			return "known";
+			return this.#isForgotten ? "ready" : "known";
 		}
 		if (key !== this.#key) {
 			if (this.#key === this.#takenKey) this.#restlessSinceMs = at.monotonicMs;
@@ -57,18 +58,24 @@ export class Rest {
 	/** The file was taken as last seen. */
 	taken(): void {
 		this.#takenKey = this.#key;
+		this.#isForgotten = false;
 	}
 
 	/** It is to be taken again, also when it did not change. */
 	forget(): void {
-		this.#takenKey = undefined;
+		this.#isForgotten = true;
+	}
+
+	/** True when it changes again and again for so long that nobody can wait for it to rest. */
+	isOverdue(at: Moment): boolean {
+		return at.monotonicMs - this.#restlessSinceMs >= MAX_RESTLESS_MS;
 	}
 
 	#isRested(file: ListedFile | undefined, hasObjects: boolean, at: Moment): boolean {
 		const isEmpty = file?.state !== "file" || file.stamp.bytes === 0;
 		const neededMs = isEmpty && hasObjects ? this.#settleMs * EMPTY_FACTOR : this.#settleMs;
 		if (at.monotonicMs - this.#sinceMs >= neededMs) return true;
-		if (at.monotonicMs - this.#restlessSinceMs >= MAX_RESTLESS_MS) return true;
+		if (this.isOverdue(at)) return true;
 		// Seen for the first time, it may have rested for long; but clocks of file servers differ.
 		return file?.state === "file" && !isEmpty && at.wallMs - file.stamp.modifiedMs >= neededMs;
 	}

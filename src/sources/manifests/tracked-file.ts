@@ -64,14 +64,15 @@ export class TrackedFile {
 		const seen = this.#rest.see(file, hasObjects, at);
 		if (seen !== "ready") return seen === "known" ? "same" : "restless";
 		if (file === undefined) return "gone";
-		return await this.#take(file, signal);
+		return await this.#take(file, at, signal);
 	}
 
-	async #take(file: ListedFile, signal: AbortSignal): Promise<Look> {
+	async #take(file: ListedFile, at: Moment, signal: AbortSignal): Promise<Look> {
 		const read = file.state === "file" ? await readManifest(file.path, file.stamp) : file;
-		if (read.state === "changed") return "restless";
+		if (read.state === "changed" && !this.#rest.isOverdue(at)) return "restless";
 		let next: FileState;
-		if (read.state === "refused") next = unreadableFileState(this.#state, read.problem);
+		if (read.state === "changed") next = unreadableFileState(this.#state, "keeps changing");
+		else if (read.state === "refused") next = unreadableFileState(this.#state, read.problem);
 		else {
 			const parsed = await this.#parse(read.text, signal);
 			if (parsed === undefined) return "restless";

@@ -19,6 +19,7 @@ function aPath(path: string) {
 	});
 	return {
 		manifests,
+		lines,
 		errors: () => lines.filter(({ level }) => level === "error"),
 		look: (monotonicMs: number, claimed = new Set<string>()) =>
 			manifests.scan(
@@ -88,6 +89,19 @@ describe("ManifestPath", () => {
 		expect(manifests.isComplete).toBe(false);
 		await look(1_250);
 		expect(manifests.isComplete).toBe(true);
+	});
+
+	it("tells no change when a file comes and goes before it was read", async () => {
+		const folder = aFolder();
+		const { look, manifests, lines } = aPath(folder);
+		await look(0);
+		writeFileSync(join(folder, "a.yaml"), "");
+		expect((await look(1_000)).restless).toBe(true);
+		rmSync(join(folder, "a.yaml"));
+		await look(1_100);
+		expect(await look(1_350)).toEqual({ changed: false, restless: false, fresh: true });
+		expect(manifests.files).toEqual([]);
+		expect(lines).toEqual([]);
 	});
 
 	it("leaves alone what an earlier path has read", async () => {

@@ -29,8 +29,17 @@ describe("Rest", () => {
 		expect(rest.see(aFile("1"), true, at(300))).toBe("known");
 		expect(rest.see(aFile("2"), true, at(400))).toBe("restless");
 		expect(rest.see(aFile("1"), true, at(500))).toBe("known");
+	});
+
+	it("gives what was forgotten at once, but what has changed since only when it has rested", () => {
+		const rest = new Rest(250);
+		rest.see(aFile("1", { ageMs: 999 }), false, at(0));
+		rest.taken();
 		rest.forget();
-		expect(rest.see(aFile("1"), true, at(900))).toBe("ready");
+		expect(rest.see(aFile("2"), true, at(20_000))).toBe("restless");
+		expect(rest.see(aFile("1"), true, at(20_100))).toBe("ready");
+		rest.taken();
+		expect(rest.see(aFile("1"), true, at(20_200))).toBe("known");
 	});
 
 	it("takes at first sight what has not been changed for the time", () => {
@@ -63,5 +72,7 @@ describe("Rest", () => {
 			rest.see(aFile(`${index}`), true, at(index * 100)),
 		);
 		expect(looks.indexOf("ready")).toBe(100);
+		expect(rest.isOverdue(at(9_999))).toBe(false);
+		expect(rest.isOverdue(at(10_000))).toBe(true);
 	});
 });
