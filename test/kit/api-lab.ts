@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import type { FaultRule } from "./fake-api/faults.ts";
 import type { LabNamespace } from "./lab-namespace.ts";
 
 const PROGRAM = fileURLToPath(new URL("fake-api.ts", import.meta.url));
@@ -13,6 +14,8 @@ export interface LabApi {
 	delete(kind: string, namespace: string, name: string): Promise<void>;
 	/** "stop", "start", "cut", "silence", "speak", "compact", "heal": whatever takes no more words. */
 	tell(what: string): Promise<void>;
+	/** How requests fail from now on; see fake-api/faults.ts. */
+	fail(rule: FaultRule): Promise<void>;
 	/** What the server has seen. */
 	status(): Promise<{ readonly watches: number; readonly requests: number }>;
 }
@@ -36,6 +39,7 @@ export async function startLabApi(namespace: LabNamespace): Promise<LabApi> {
 		put: async (...objects) => void (await send({ do: "put", objects })),
 		delete: async (kind, inNamespace, name) =>
 			void (await send({ do: "delete", kind, namespace: inNamespace, name })),
+		fail: async (rule) => void (await send({ do: "fail", rule })),
 		tell: async (what) => void (await send({ do: what })),
 		status: async () =>
 			JSON.parse(await send({ do: "status" })) as { watches: number; requests: number },
