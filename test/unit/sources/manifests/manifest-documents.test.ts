@@ -46,11 +46,13 @@ describe("readDocuments()", () => {
 		["flow maps", "{a: ".repeat(100_000)],
 		["lists in a line", "- ".repeat(100_000)],
 		["keys in a line", "? ".repeat(100_000)],
-		["indented maps", Array.from({ length: 2_000 }, (_, n) => `${" ".repeat(n)}a:\n`).join("")],
 	])("refuses %s that are nested without end, soon", (_what, text) => {
-		const all = contents(text);
-		expect(all).toHaveLength(1);
-		expect(all[0]).toHaveProperty("fault");
+		expect(contents(text)).toEqual([{ fault: "wanted nesting at most 200 deep, got more" }]);
+	});
+
+	it("survives what is nested by indentation alone", () => {
+		const text = Array.from({ length: 2_000 }, (_, n) => `${" ".repeat(n)}a:\n`).join("");
+		expect(contents(text)[0]).toHaveProperty("fault");
 	});
 
 	it("refuses aliases that multiply", () => {

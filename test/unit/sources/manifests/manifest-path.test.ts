@@ -1,4 +1,4 @@
-import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { systemClock } from "../../../../src/shared/clock.ts";
@@ -60,6 +60,27 @@ describe("ManifestPath", () => {
 		expect(keys()).toEqual(["shop/a"]);
 		expect(errors()).toHaveLength(1);
 		expect(manifests.problem).toBe(`${file} is not there; its last state stays in force`);
+	});
+
+	it("keeps the state of a folder that looks unmounted: empty, and on another device", async () => {
+		const [disk, memory] = [aFolder(), aFolder("/dev/shm")];
+		expect(statSync(disk).dev).not.toBe(statSync(memory).dev);
+		writeFileSync(join(disk, "a.yaml"), aService("a"));
+		const link = join(aFolder(), "manifests");
+		symlinkSync(disk, link);
+		const { look, keys, manifests } = aPath(link);
+		await look(0);
+		rmSync(link);
+		symlinkSync(memory, link);
+		await look(1_000);
+		await look(60_000);
+		expect(keys()).toEqual(["shop/a"]);
+		expect(manifests.problem).toContain("is empty and on another device; its last state stays");
+		writeFileSync(join(memory, "b.yaml"), aService("b"));
+		await look(61_000);
+		await look(62_000);
+		expect(keys()).toEqual(["shop/b"]);
+		expect(manifests.problem).toBeUndefined();
 	});
 
 	it("keeps a file that leaves a folder for a second, then lets it go", async () => {

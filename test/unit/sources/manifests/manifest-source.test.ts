@@ -12,6 +12,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { systemClock } from "../../../../src/shared/clock.ts";
 import { aFolder, aService, aSource, eventually, writeConfigMap } from "./source-kit.ts";
 
 describe("a manifest source that is started", () => {
@@ -169,6 +170,30 @@ describe("a manifest source that watches", () => {
 		expect(lines).toContainEqual(
 			expect.objectContaining({ level: "info", message: "manifests can be looked at again" }),
 		);
+	});
+
+	it("is as fresh as the last look that found its paths", async () => {
+		const folder = join(aFolder(), "manifests");
+		mkdirSync(folder);
+		writeFileSync(join(folder, "a.yaml"), aService("a"));
+		let looks = 0;
+		const clock = {
+			...systemClock,
+			wallMs: () => {
+				looks += 1;
+				return looks;
+			},
+		};
+		const { source } = aSource([folder], { clock, timing: { pollMs: 10 } });
+		await eventually(() => expect(source.status().freshAtMs).toBeGreaterThan(3));
+		rmSync(folder, { recursive: true });
+		await eventually(() => expect(source.status().problem).toContain("is not there"));
+		const { freshAtMs } = source.status();
+		const looksBefore = looks;
+		await eventually(() => expect(looks).toBeGreaterThan(looksBefore + 3));
+		expect(source.status().freshAtMs).toBe(freshAtMs);
+		mkdirSync(folder);
+		await eventually(() => expect(source.status().freshAtMs).toBeGreaterThan(looksBefore));
 	});
 
 	it("tells no change when a file is touched and says the same", async () => {

@@ -24,8 +24,8 @@ export interface RunningSource {
 }
 
 /** A folder of its own, gone after the test. */
-export function aFolder(): string {
-	const folder = mkdtempSync(join(tmpdir(), "manifests-"));
+export function aFolder(parent: string = tmpdir()): string {
+	const folder = mkdtempSync(join(parent, "manifests-"));
 	onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
 	return folder;
 }
