@@ -121,6 +121,8 @@ class NodeDaemon implements Daemon {
 
 	reload(): void {
 		const { log, connectionLog } = this.#observation;
+		// Before the daemon is ready there is no reload to tell of: READY=1 would say what is not true.
+		if (this.#isReady) void this.#notifier.reloading();
 		const answer = this.#options.reloadConfig();
 		if ("problems" in answer) {
 			log.error({ problems: answer.problems }, "the new configuration is wrong, the old one stays");
@@ -136,6 +138,7 @@ class NodeDaemon implements Daemon {
 		for (const source of this.#running?.sources ?? []) source.refresh?.();
 		this.#running?.sync.request();
 		this.#running?.sync.requestVerify();
+		if (this.#isReady) void this.#notifier.ready(this.#servingStatus());
 	}
 
 	fatal(error: unknown): void {
@@ -241,10 +244,18 @@ class NodeDaemon implements Daemon {
 		this.#metrics.sync.changesApplied();
 		if (this.#isReady) return;
 		this.#isReady = true;
-		const servicePorts = this.#running?.sync.state().servicePorts.length ?? 0;
+		const servicePorts = this.#servicePorts();
 		const startMs = systemClock.wallMs() - this.#startedAtMs;
 		this.#observation.log.info({ servicePorts, startMs }, "ready");
-		void this.#notifier.ready(`serving ${servicePorts} ServicePorts`);
+		void this.#notifier.ready(this.#servingStatus());
+	}
+
+	#servicePorts(): number {
+		return this.#running?.sync.state().servicePorts.length ?? 0;
+	}
+
+	#servingStatus(): string {
+		return `serving ${this.#servicePorts()} ServicePorts`;
 	}
 
 	#onTick(): void {

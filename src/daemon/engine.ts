@@ -1,6 +1,6 @@
 import type { Config } from "../config/config.ts";
 import type { EngineHooks, PreferredPorts, RelayEngine } from "../proxies/engine.ts";
-import { createStreamEngine } from "../proxies/stream/stream-engine.ts";
+import { createStreamEngine, type StreamEngineOptions } from "../proxies/stream/stream-engine.ts";
 import type { PreviousBinding } from "../rules/previous.ts";
 import type { Port } from "../services/port.ts";
 import type { ServicePortKey } from "../services/service-port.ts";
@@ -17,12 +17,27 @@ export interface EngineParts {
 	readonly signal: AbortSignal;
 }
 
+type RelayOptions = Pick<
+	StreamEngineOptions,
+	"bindAddress" | "portRange" | "dialTimeoutsMs" | "halfCloseIdleMs" | "udp"
+>;
+
 /** The engine that the configuration asks for, on a predecessor's ports where there are rules of one. */
 export async function openEngine(config: Config, parts: EngineParts): Promise<RelayEngine> {
 	const { addresses, hooks, log } = parts;
 	return createStreamEngine({
-		bindAddress: config.bindAddress,
+		...relayOptionsOf(config),
 		udpAddress: (family) => addresses.of(family),
+		preferredPorts: await findPreferredPorts(parts),
+		hooks,
+		log: log.child({ room: "proxies" }),
+	});
+}
+
+/** What the configuration says about relaying, in the engine's words. */
+export function relayOptionsOf(config: Config): RelayOptions {
+	return {
+		bindAddress: config.bindAddress,
 		portRange: config.proxyPortRange,
 		dialTimeoutsMs: config.dialTimeoutsMs,
 		halfCloseIdleMs: config.halfCloseIdleMs,
@@ -31,10 +46,7 @@ export async function openEngine(config: Config, parts: EngineParts): Promise<Re
 			firstAnswerMs: config.udpFirstAnswerMs,
 			maxFlows: config.maxUdpFlows,
 		},
-		preferredPorts: await findPreferredPorts(parts),
-		hooks,
-		log: log.child({ room: "proxies" }),
-	});
+	};
 }
 
 /**

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test as it } from "vitest";
 import { tally } from "../kit/agent.ts";
-import { DAEMON_PROGRAM, type DaemonProcess } from "../kit/daemon-process.ts";
+import { DAEMON_PROGRAM, type DaemonProcess, startDaemon } from "../kit/daemon-process.ts";
 import { labProblem } from "../kit/lab.ts";
 import {
 	clusterIp,
@@ -159,6 +159,42 @@ describe.skipIf(labProblem() !== undefined)("the daemon's life", () => {
 		await daemon.ready();
 		expect(await ask(10)).toEqual({ ep1: 1, ep2: 1, ep3: 1 });
 		await daemon.waitForLog(({ msg }) => msg === "the packet rules are up to date");
+	});
+
+	it("SIGHUP reads the configuration again: what can change does, the rest is named", async () => {
+		const file = join(services.folder, "config.conf");
+		const config = (verbosity: number, oomScoreAdj: number): string =>
+			JSON.stringify({
+				apiVersion: "kubeproxy.config.k8s.io/v1alpha1",
+				kind: "KubeProxyConfiguration",
+				logging: { verbosity },
+				oomScoreAdj,
+			});
+		await writeFile(file, config(0, 1));
+		const daemon = startDaemon({
+			in: services.lab.node,
+			flags: [],
+			program: [
+				DAEMON_PROGRAM,
+				"run",
+				"--hostname-override=node1",
+				`--config=${file}`,
+				`--manifests=${join(services.folder, "a.json")}`,
+			],
+		});
+		await daemon.ready();
+		await writeFile(file, config(4, 2));
+		daemon.signal("SIGHUP");
+		expect(await daemon.waitForLog(({ msg }) => msg === "configuration read again")).toMatchObject({
+			applied: ["logLevel"],
+			needRestart: ["oomScoreAdj"],
+		});
+		await writeFile(file, "kind: [");
+		daemon.signal("SIGHUP");
+		await daemon.waitForLog(
+			({ level, msg }) => level === "error" && msg.includes("the old one stays"),
+		);
+		expect(await ask(10)).toEqual({ ep1: 1, ep2: 1, ep3: 1 });
 	});
 
 	it("SIGUSR1 and SIGUSR2 turn the connection log up and down; records say who reached whom", async () => {

@@ -70,6 +70,9 @@ class BindAddressFamilyError extends UserProxyError {
 	readonly retriable = false;
 }
 
+/** A node with fewer than some two thousand connections is a small one; say that it is the limit. */
+const FEW_DESCRIPTORS = 4_096;
+
 export function createStreamEngine(options: StreamEngineOptions): RelayEngine {
 	return new StreamEngine(options);
 }
@@ -131,6 +134,10 @@ class StreamEngine implements RelayEngine {
 			open: (servicePort, target) => this.#open(servicePort, target),
 		});
 		log.debug({ descriptors: plan.relaying, waiting: plan.waiting }, "descriptors divided");
+		if (plan.relaying < FEW_DESCRIPTORS) {
+			const connections = Math.floor(plan.relaying / 2);
+			log.warn({ connections, remedy: "raise LimitNOFILE" }, "few file descriptors to relay with");
+		}
 	}
 
 	reconcile(wanted: readonly ServicePort[]): Promise<ReconcileOutcome> {

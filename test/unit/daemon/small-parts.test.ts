@@ -1,5 +1,6 @@
 import { describe, expect, test as it } from "vitest";
-import { preferredPortsOf } from "../../../src/daemon/engine.ts";
+import { resolveConfig } from "../../../src/config/resolve.ts";
+import { preferredPortsOf, relayOptionsOf } from "../../../src/daemon/engine.ts";
 import { PlanNotices } from "../../../src/daemon/plan-notices.ts";
 import { countChanges } from "../../../src/daemon/snapshot-changes.ts";
 import { createSnapshotMerger } from "../../../src/daemon/sources.ts";
@@ -116,5 +117,33 @@ describe("createSnapshotMerger()", () => {
 		merge();
 		expect(lines).toHaveLength(1);
 		expect(lines[0]).toContain("Service shop/cart");
+	});
+});
+
+describe("relayOptionsOf()", () => {
+	it("hands each flag to the option that it stands for", () => {
+		const result = resolveConfig({
+			flags: {
+				manifests: ["/etc/m"],
+				"bind-address": ["192.0.2.1"],
+				"proxy-port-range": ["40000-40009"],
+				"dial-timeouts": ["10ms,20ms"],
+				"half-close-timeout": ["3s"],
+				"udp-timeout": ["4s"],
+				"udp-first-answer-timeout": ["5s"],
+				"max-udp-flows": ["6"],
+			},
+			file: undefined,
+			env: {},
+			hostname: "node1",
+		});
+		if ("problems" in result) throw new TypeError(JSON.stringify(result.problems));
+		expect(relayOptionsOf(result.config)).toEqual({
+			bindAddress: "192.0.2.1",
+			portRange: { first: 40_000, last: 40_009 },
+			dialTimeoutsMs: [10, 20],
+			halfCloseIdleMs: 3_000,
+			udp: { idleMs: 4_000, firstAnswerMs: 5_000, maxFlows: 6 },
+		});
 	});
 });
