@@ -2,22 +2,11 @@ import { beforeEach, expect, it } from "vitest";
 import { findTools } from "../../../src/rules/find-tools.ts";
 import { createRuleKeeper, type RuleKeeper } from "../../../src/rules/rule-keeper.ts";
 import { chooseVariant } from "../../../src/rules/variant.ts";
-import { aBinding } from "../../kit/bindings.ts";
 import { FakeXtables } from "../../kit/fake-xtables.ts";
 import { faultyRunner, seededRandom } from "../../kit/faulty-runner.ts";
+import { dns, keeperOn, shop, states, web, web6 } from "../../kit/keeper.ts";
 
 const { signal } = new AbortController();
-const web = aBinding();
-const shop = aBinding({ service: "till", addresses: ["10.96.0.11"], proxyPort: 30_011 });
-const web6 = aBinding({ addresses: ["fd96::10"], proxyPort: 30_006 });
-const dns = aBinding({
-	service: "dns",
-	protocol: "udp",
-	addresses: ["10.96.0.53"],
-	port: 53,
-	proxyPort: 30_053,
-	listenAddress: "10.1.0.1",
-});
 
 let host: FakeXtables;
 let keeper: RuleKeeper;
@@ -27,15 +16,6 @@ beforeEach(async () => {
 	keeper = await keeperOn(host);
 	host.ran.length = 0;
 });
-
-async function keeperOn(runner: FakeXtables): Promise<RuleKeeper> {
-	const readTextFile = () => Promise.resolve("");
-	return createRuleKeeper(chooseVariant(await findTools({ runner, signal, readTextFile })), runner);
-}
-
-async function states(outcome: ReturnType<RuleKeeper["apply"]>): Promise<readonly string[]> {
-	return (await outcome).families.map(({ result }) => result.state);
-}
 
 function captured(): string[] {
 	return host.ipv4.chains("nat").get("KUBE-PORTALS-CONTAINER") ?? [];

@@ -1,23 +1,11 @@
 import { beforeEach, expect, it } from "vitest";
 import { CommandError } from "../../../src/rules/command-error.ts";
-import { findTools } from "../../../src/rules/find-tools.ts";
-import { createRuleKeeper, type RuleKeeper } from "../../../src/rules/rule-keeper.ts";
-import { chooseVariant } from "../../../src/rules/variant.ts";
+import type { RuleKeeper } from "../../../src/rules/rule-keeper.ts";
 import type { Binding } from "../../../src/services/service-port.ts";
-import { aBinding } from "../../kit/bindings.ts";
 import { FakeXtables } from "../../kit/fake-xtables.ts";
+import { dns, keeperOn, shop, web } from "../../kit/keeper.ts";
 
 const { signal } = new AbortController();
-const web = aBinding();
-const shop = aBinding({ service: "till", addresses: ["10.96.0.11"], proxyPort: 30_011 });
-const dns = aBinding({
-	service: "dns",
-	protocol: "udp",
-	addresses: ["10.96.0.53"],
-	port: 53,
-	proxyPort: 30_053,
-	listenAddress: "10.1.0.1",
-});
 
 let host: FakeXtables;
 let keeper: RuleKeeper;
@@ -27,11 +15,6 @@ beforeEach(async () => {
 	keeper = await keeperOn(host);
 	host.ran.length = 0;
 });
-
-async function keeperOn(runner: FakeXtables): Promise<RuleKeeper> {
-	const readTextFile = () => Promise.resolve("");
-	return createRuleKeeper(chooseVariant(await findTools({ runner, signal, readTextFile })), runner);
-}
 
 const flow = (port: number, source = "10.1.0.1") =>
 	`udp 17 29 src=10.1.0.2 dst=10.96.0.53 sport=4000 dport=53 src=${source} dst=10.1.0.2 sport=${port} dport=4000 mark=0 use=1`;
