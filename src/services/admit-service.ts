@@ -48,6 +48,10 @@ function isHeadless({ clusterIP, clusterIPs }: RawObject): boolean {
 	return Array.isArray(clusterIPs) && clusterIPs[0] === "None";
 }
 
+function hasNoAddress({ clusterIP, clusterIPs }: RawObject): boolean {
+	return (clusterIP ?? "") === "" && isNoItem(clusterIPs);
+}
+
 function readClusterIps(spec: RawObject, problems: FieldProblems): readonly IpAddress[] {
 	const first = problems.string("spec.clusterIP", spec["clusterIP"], "");
 	const listed = problems.list("spec.clusterIPs", spec["clusterIPs"], 2);
@@ -57,7 +61,7 @@ function readClusterIps(spec: RawObject, problems: FieldProblems): readonly IpAd
 		}
 		return [];
 	}
-	if (first === "" && listed.length === 0) {
+	if (hasNoAddress(spec)) {
 		problems.add(
 			"spec.clusterIP",
 			"an IP address (outside a cluster nothing allocates one: write it into the manifest)",
@@ -69,7 +73,8 @@ function readClusterIps(spec: RawObject, problems: FieldProblems): readonly IpAd
 		const wanted = `the same address as spec.clusterIP, ${showValue(first)}`;
 		problems.add("spec.clusterIPs[0]", wanted, listed[0]);
 	}
-	const texts = listed.length > 0 ? listed : [first];
+	// Of what is no text or no list, that has been said.
+	const texts = listed.length > 0 ? listed : [first].filter((text) => text !== "");
 	const addresses = texts.flatMap((text, index) => {
 		const field = listed.length > 0 ? `spec.clusterIPs[${index}]` : "spec.clusterIP";
 		return readClusterIp(field, text, problems);
@@ -99,7 +104,7 @@ function readPorts(
 	problems: FieldProblems,
 ): readonly ServicePortSpec[] {
 	const items = problems.list("spec.ports", spec["ports"], MAX_PORTS);
-	if (items.length === 0 && kind === "addressed") {
+	if (isNoItem(spec["ports"]) && kind === "addressed") {
 		problems.add("spec.ports", "at least one port", spec["ports"]);
 	}
 	const ports = items.flatMap((item, index) => readPort(`spec.ports[${index}]`, item, problems));
@@ -176,6 +181,11 @@ function readAffinity(spec: RawObject, problems: FieldProblems): SessionAffinity
 		return { type, timeoutMs: DEFAULT_AFFINITY_SECONDS * 1_000 };
 	}
 	return { type, timeoutMs: seconds * 1_000 };
+}
+
+/** False of what should be a list and is none: that is another fault. */
+function isNoItem(list: unknown): boolean {
+	return list === undefined || list === null || (Array.isArray(list) && list.length === 0);
 }
 
 function isWithin(value: unknown, least: number, most: number): value is number {

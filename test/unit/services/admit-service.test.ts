@@ -147,6 +147,37 @@ describe("admitService()", () => {
 		expect(problemsOf(admitService(raw)).join("\n")).toMatch(new RegExp(expected.source, "m"));
 	});
 
+	it.each([
+		[
+			"too many ports",
+			{
+				ports: Array.from({ length: 5_001 }, (_, index) => ({
+					name: `p${index}`,
+					port: 1 + index,
+				})),
+			},
+			"spec.ports: wanted at most 5000 items, got 5001",
+		],
+		["ports that are no list", { ports: "" }, 'spec.ports: wanted a list, got ""'],
+		[
+			"too many addresses",
+			{ clusterIP: undefined, clusterIPs: ["10.96.0.1", "fd10::1", "10.96.0.2"] },
+			"spec.clusterIPs: wanted at most 2 items, got 3",
+		],
+		[
+			"addresses that are no list",
+			{ clusterIP: "", clusterIPs: "10.96.0.1" },
+			'spec.clusterIPs: wanted a list, got "10.96.0.1"',
+		],
+		[
+			"an address that is no text",
+			{ clusterIP: 7, clusterIPs: undefined },
+			"spec.clusterIP: wanted a string, got 7",
+		],
+	])("says of %s one thing only", (_name, spec, expected) => {
+		expect(problemsOf(admitService(rawService({ spec })))).toEqual([expected]);
+	});
+
 	it("names everything that is wrong at once", () => {
 		const raw = rawService({ name: "X", clusterIp: "x", ports: [{ port: 0 }, { port: -1 }] });
 		expect(problemsOf(admitService(raw)).length).toBeGreaterThanOrEqual(4);
