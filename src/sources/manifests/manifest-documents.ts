@@ -87,7 +87,8 @@ function* readYaml(text: string): Generator<ManifestDocument | undefined, void, 
 			yield document === undefined ? undefined : toDocument(number, document, lines);
 		}
 	} catch (error) {
-		yield faulty(number + 1, unreadable(error));
+		const line = error instanceof NestedTooDeeplyError ? error.line : undefined;
+		yield faulty(number + 1, unreadable(error), line);
 	}
 }
 
@@ -103,9 +104,15 @@ function* composeDocuments(
 		logLevel: "silent",
 	} as const;
 	const composer = new Composer(options);
-	for (const token of readTokens(text, lines)) {
-		if (token === undefined) yield undefined;
-		else yield* composer.next(token);
+	try {
+		for (const token of readTokens(text, lines)) {
+			if (token === undefined) yield undefined;
+			else yield* composer.next(token);
+		}
+	} catch (error) {
+		// It holds each document back until the next one is there, and that one cannot be read.
+		yield* composer.end();
+		throw error;
 	}
 	yield* composer.end();
 }

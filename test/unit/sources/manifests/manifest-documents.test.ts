@@ -10,6 +10,12 @@ const documents = (text: string): ManifestDocument[] =>
 	[...readDocuments(text)].filter((document) => document !== undefined);
 const contents = (text: string) => documents(text).map(({ content }) => content);
 
+const TOO_DEEP = "wanted nesting at most 200 deep, got more";
+
+/** Each unit is one blank further to the right than the one before. */
+const indented = (depth: number, unit: string): string =>
+	Array.from({ length: depth }, (_, n) => `${" ".repeat(n)}${unit}`).join("");
+
 describe("readDocuments()", () => {
 	it("gives the values of JSON and of YAML, numbered from 1", () => {
 		expect(contents('{"a": [1]}')).toEqual([{ value: { a: [1] } }]);
@@ -47,12 +53,41 @@ describe("readDocuments()", () => {
 		["lists in a line", "- ".repeat(100_000)],
 		["keys in a line", "? ".repeat(100_000)],
 	])("refuses %s that are nested without end, soon", (_what, text) => {
-		expect(contents(text)).toEqual([{ fault: "wanted nesting at most 200 deep, got more" }]);
+		expect(contents(text)).toEqual([{ fault: TOO_DEEP, line: 1 }]);
 	});
 
-	it("survives what is nested by indentation alone", () => {
-		const text = Array.from({ length: 2_000 }, (_, n) => `${" ".repeat(n)}a:\n`).join("");
-		expect(contents(text)[0]).toHaveProperty("fault");
+	it.each([
+		["maps", "a:\n"],
+		["lists", "-\n"],
+		["maps with comments and blank lines between", "a: # b\n\n# c\n"],
+	])("refuses %s that are nested by indentation, and says where", (_what, unit) => {
+		const lines = (unit.match(/\n/g) ?? []).length;
+		for (const depth of [201, 4_000]) {
+			expect(contents(`x: 1\n---\n${indented(depth, unit)}`)).toEqual([
+				{ value: { x: 1 } },
+				{ fault: TOO_DEEP, line: 3 + 200 * lines },
+			]);
+		}
+		expect(contents(indented(200, unit))[0]).toHaveProperty("value");
+	});
+
+	it("counts brackets, indentation and lists in a line together", () => {
+		expect(contents(`${indented(150, "a:\n")}${" ".repeat(150)}${"- ".repeat(60)}`)).toEqual([
+			{ fault: TOO_DEEP, line: 151 },
+		]);
+		expect(contents(`${indented(150, "a:\n")}${" ".repeat(150)}${"[".repeat(60)}`)).toEqual([
+			{ fault: TOO_DEEP, line: 151 },
+		]);
+	});
+
+	it("takes no text for nesting: in scalars, comments and flow collections", () => {
+		const stairs = indented(300, "x\n");
+		const comments = indented(300, "# x\n");
+		const flow = `[\n${indented(300, "x,\n").replaceAll(/^/gm, "    ")}]`;
+		const text = `a: |2\n  ${stairs.replaceAll("\n", "\n  ")}\nb:\n${comments}\n  c: ${flow}\n`;
+		expect(contents(text)).toEqual([
+			{ value: { a: expect.stringContaining("x\n"), b: { c: Array(300).fill("x") } } },
+		]);
 	});
 
 	it("refuses aliases that multiply", () => {
