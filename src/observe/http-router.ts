@@ -37,6 +37,7 @@ async function dispatch(
 	try {
 		const url = parseUrl(request.url);
 		if (url === undefined) return sendText(response, 400, "bad request");
+		if (hasTwoHosts(request)) return sendText(response, 400, "wanted one Host header, got more");
 		const route = routes.get(url.pathname);
 		if (route === undefined) return sendText(response, 404, "not found");
 		const handle = handlerOf(route, request.method);
@@ -81,6 +82,11 @@ export function headersFor(contentType: string): Record<string, string> {
 function handlerOf(route: Route, method: string | undefined): Route["get"] {
 	if (method === "GET" || method === "HEAD") return route.get;
 	return method === "PUT" ? route.put : undefined;
+}
+
+/** RFC 9112 3.2 wants 400; Node takes the first. Whoever stands in front may have judged the other. */
+function hasTwoHosts({ headersDistinct }: IncomingMessage): boolean {
+	return (headersDistinct["host"]?.length ?? 0) > 1;
 }
 
 function parseUrl(target: string | undefined): URL | undefined {

@@ -132,6 +132,13 @@ async function ask(
 	});
 }
 
+/** Sends a request as it is; the whole answer. */
+async function send(port: number, text: string): Promise<string> {
+	const socket = connect(port, "127.0.0.1").setEncoding("utf8");
+	socket.end(text);
+	return (await socket.toArray()).join("");
+}
+
 /** An endless answer: its lines so far. */
 async function watch(port: number, path: string) {
 	const lines: string[] = [];
@@ -405,6 +412,19 @@ describe("status paths", () => {
 		for (const headers of refusals) {
 			// oxlint-disable-next-line no-await-in-loop -- one after the other
 			expect((await ask(metrics, path, { headers })).status).toBe(403);
+		}
+	});
+
+	it.each([
+		["127.0.0.1", "evil.example"],
+		["evil.example", "127.0.0.1"],
+		["127.0.0.1", "127.0.0.1"],
+	])("answer 400 to the Host headers %s and %s: nobody knows which counts", async (one, two) => {
+		const { metrics } = await started();
+		for (const path of [...localPaths, "/metrics"]) {
+			const text = `GET ${path} HTTP/1.1\r\nHost: ${one}\r\nhost: ${two}\r\nConnection: close\r\n\r\n`;
+			// oxlint-disable-next-line no-await-in-loop -- one after the other
+			expect(await send(metrics, text)).toMatch(/^HTTP\/1\.1 400 /);
 		}
 	});
 
