@@ -1,13 +1,7 @@
 // Why: what the documents say of the flags is made from the table that the program reads.
 // How: `node scripts/flags-doc.ts > docs/flags.md`; with --table only the tables, for the README.
-import {
-	dashed,
-	FLAG_GROUPS,
-	FLAG_NAMES,
-	FLAGS,
-	type FlagName,
-	type FlagSpec,
-} from "../src/config/flags.ts";
+import { FLAG_GROUPS, type FlagSpec } from "../src/config/flag-spec.ts";
+import { dashed, FLAG_NAMES, FLAGS, type FlagName } from "../src/config/flags.ts";
 import { type FieldRule, KUBE_PROXY_FIELDS } from "../src/config/kube-proxy-fields.ts";
 
 /** Markdown tables of `run`'s flags, one per group; docs/flags.md and the README are made of it. */

@@ -1,5 +1,6 @@
 import { type Command, Option } from "commander";
-import { FLAGS, type FlagName, type FlagSpec } from "../config/flags.ts";
+import type { FlagSpec } from "../config/flag-spec.ts";
+import { FLAGS, type FlagName } from "../config/flags.ts";
 
 /** What of the flags was given so far; filled while commander parses. */
 export type GivenFlags = Partial<Record<FlagName, string[]>>;

@@ -1,3 +1,4 @@
+import { type FlagSpec, flag } from "./flag-spec.ts";
 import {
 	bindAddress,
 	duration,
@@ -22,51 +23,6 @@ import {
  * The one table of `run`'s flags: the parser, the help, docs/flags.md and the configuration file
  * all read it. A flag that kube-proxy has carries kube-proxy's name and meaning.
  */
-
-export const FLAG_GROUPS = [
-	"Where Services come from",
-	"This node",
-	"Relaying",
-	"Packet rules",
-	"Logs and status",
-	"Instead of running",
-] as const;
-
-export interface FlagSpec<T> {
-	readonly group: (typeof FLAG_GROUPS)[number];
-	/** kube-proxy has a flag of this name. */
-	readonly kubeProxy: boolean;
-	/** Name of the value in the help; undefined: a switch (which may be given a truth value). */
-	readonly placeholder: string | undefined;
-	/** The text that stands for "not given"; undefined where nothing stands for it. */
-	readonly default: string | undefined;
-	/** One sentence without a full stop; units, limits and choices included. */
-	readonly help: string;
-	/** May be given several times; otherwise the last one counts, as in kube-proxy. */
-	readonly repeatable: boolean;
-	readonly parse: ValueParser<T>;
-}
-
-function flag<T, const D extends string | undefined = undefined>(spec: {
-	readonly group: (typeof FLAG_GROUPS)[number];
-	readonly kubeProxy?: true;
-	readonly placeholder?: string;
-	readonly default?: D;
-	readonly help: string;
-	readonly repeatable?: true;
-	readonly parse: ValueParser<T>;
-}): FlagSpec<T> & { readonly default: D } {
-	return {
-		group: spec.group,
-		kubeProxy: spec.kubeProxy ?? false,
-		placeholder: spec.placeholder,
-		// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- D is undefined where it is left out
-		default: spec.default as D,
-		help: spec.help,
-		repeatable: spec.repeatable ?? false,
-		parse: spec.parse,
-	};
-}
 
 const sourceFlags = {
 	manifests: flag({

@@ -1,7 +1,8 @@
 import { readFileSync } from "node:fs";
 import { expect, test as it } from "vitest";
 import { flagsDocument } from "../../../scripts/flags-doc.ts";
-import { dashed, FLAG_NAMES, FLAGS, type FlagSpec, parseFlag } from "../../../src/config/flags.ts";
+import type { FlagSpec } from "../../../src/config/flag-spec.ts";
+import { dashed, FLAG_NAMES, FLAGS, parseFlag } from "../../../src/config/flags.ts";
 
 const document = readFileSync(new URL("../../../docs/flags.md", import.meta.url), "utf8");
 
