@@ -1,29 +1,12 @@
-import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http";
+import type { RequestListener } from "node:http";
 import { formatSocketAddress } from "../services/address.ts";
 import { describeError } from "../shared/errors.ts";
 import type { Log } from "../shared/log.ts";
 import { RecurringFailure } from "../shared/recurring.ts";
-import { isLoopback } from "./http-guard.ts";
+import { BoundedHttpServer } from "./bounded-http-server.ts";
 
 /** kube-proxy's: how long until an address that could not be bound is tried again. */
 const BIND_RETRY_MS = 5_000;
-
-/** Enough for probes, scrapes and people; few enough to leave descriptors to the relay. */
-const MAX_CONNECTIONS = 128;
-
-/** One client must not keep the probes of all others out. Loopback is trusted with the whole. */
-const MAX_CONNECTIONS_PER_CLIENT = 32;
-
-/** How long answers that are being sent may take when the server closes. */
-const CLOSE_GRACE_MS = 500;
-
-const LIMITS = {
-	maxHeaderSize: 8 * 1024,
-	headersTimeout: 5_000,
-	requestTimeout: 5_000,
-	keepAliveTimeout: 5_000,
-	connectionsCheckingInterval: 1_000,
-} as const;
 
 export interface HttpAddress {
 	readonly address: string;
@@ -46,8 +29,7 @@ export class HttpListener {
 	readonly #options: HttpListenerOptions;
 	readonly #failure: RecurringFailure;
 	readonly #crowd: RecurringFailure;
-	readonly #perClient = new Map<string, number>();
-	#server: Server | undefined;
+	#server: BoundedHttpServer | undefined;
 	#retry: NodeJS.Timeout | undefined;
 	#closed: boolean = false;
 
@@ -90,10 +72,7 @@ export class HttpListener {
 
 	/** "127.0.0.1:10249"; undefined while it is not bound. */
 	boundTo(): string | undefined {
-		const bound = this.#server?.address();
-		// A string would be the path of a UNIX socket.
-		if (bound === undefined || bound === null || typeof bound === "string") return undefined;
-		return formatSocketAddress(bound.address, bound.port);
+		return this.#server?.boundTo();
 	}
 
 	/** Resolves when nothing of it is open. Answers that are being sent get half a second. Idempotent. */
@@ -101,35 +80,23 @@ export class HttpListener {
 		this.#closed = true;
 		clearTimeout(this.#retry);
 		const server = this.#server;
-		if (server === undefined) return;
 		this.#server = undefined;
-		const { promise, resolve } = Promise.withResolvers<void>();
-		server.close(() => resolve());
-		const timer = setTimeout(() => server.closeAllConnections(), CLOSE_GRACE_MS);
-		await promise;
-		clearTimeout(timer);
+		await server?.close();
 	}
 
-	async #listen(): Promise<Server> {
-		const { address, port, handle } = this.#options;
-		const server = createServer(LIMITS, handle);
-		const { promise, resolve, reject } = Promise.withResolvers<Server>();
-		let isListening = false;
-		server.on("error", (error) => {
-			if (isListening) this.#failure.failed(describeError(error), { server: this.#options.name });
-			else reject(error);
+	async #listen(): Promise<BoundedHttpServer> {
+		const { name, address, port, handle } = this.#options;
+		const server = new BoundedHttpServer({
+			address,
+			port,
+			handle,
+			onRefused: (why) => this.#crowd.failed(why, { server: name }),
+			onError: (error) => this.#failure.failed(describeError(error), { server: name }),
 		});
-		server.maxConnections = MAX_CONNECTIONS;
-		server.on("drop", () => this.#refused(`more than ${MAX_CONNECTIONS} at a time`));
-		server.on("connection", (socket) => this.#admit(socket));
-		server.listen({ host: address, port }, () => {
-			isListening = true;
-			resolve(server);
-		});
-		const listening = await promise;
+		await server.listen();
 		// Closed while it was being bound.
-		if (this.#closed) listening.close();
-		return listening;
+		if (this.#closed) void server.close();
+		return server;
 	}
 
 	#failed(error: unknown): void {
@@ -141,26 +108,5 @@ export class HttpListener {
 		});
 		// open() cannot reject here: hardFail was false, or we would not be here.
 		this.#retry = setTimeout(() => void this.open(), bindRetryMs).unref();
-	}
-
-	#admit(socket: IncomingMessage["socket"]): void {
-		const client = socket.remoteAddress ?? "";
-		if (isLoopback(client)) return;
-		const count = (this.#perClient.get(client) ?? 0) + 1;
-		if (count > MAX_CONNECTIONS_PER_CLIENT) {
-			this.#refused(`more than ${MAX_CONNECTIONS_PER_CLIENT} of one client at a time`);
-			socket.destroy();
-			return;
-		}
-		this.#perClient.set(client, count);
-		socket.once("close", () => {
-			const left = (this.#perClient.get(client) ?? 1) - 1;
-			if (left > 0) this.#perClient.set(client, left);
-			else this.#perClient.delete(client);
-		});
-	}
-
-	#refused(why: string): void {
-		this.#crowd.failed(why, { server: this.#options.name });
 	}
 }

@@ -1,0 +1,92 @@
+import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http";
+import { formatSocketAddress } from "../services/address.ts";
+import { isLoopback } from "./http-guard.ts";
+
+/** Enough for probes, scrapes and people; few enough to leave descriptors to the relay. */
+const MAX_CONNECTIONS = 128;
+
+/** One client must not keep the probes of all others out. Loopback is trusted with the whole. */
+const MAX_CONNECTIONS_PER_CLIENT = 32;
+
+/** How long answers that are being sent may take when the server closes. */
+const CLOSE_GRACE_MS = 500;
+
+const LIMITS = {
+	maxHeaderSize: 8 * 1024,
+	headersTimeout: 5_000,
+	requestTimeout: 5_000,
+	keepAliveTimeout: 5_000,
+	connectionsCheckingInterval: 1_000,
+} as const;
+
+export interface BoundedHttpServerOptions {
+	readonly address: string;
+	/** 0: the kernel chooses. */
+	readonly port: number;
+	readonly handle: RequestListener;
+	/** Told why a connection was not let in, each time. */
+	onRefused(why: string): void;
+	/** Told of what goes wrong with the listening socket after it was opened. */
+	onError(error: Error): void;
+}
+
+/** One listening socket that speaks HTTP, bounded in connections and in time. */
+export class BoundedHttpServer {
+	readonly #options: BoundedHttpServerOptions;
+	readonly #server: Server;
+	readonly #perClient = new Map<string, number>();
+
+	constructor(options: BoundedHttpServerOptions) {
+		this.#options = options;
+		this.#server = createServer(LIMITS, options.handle);
+		this.#server.maxConnections = MAX_CONNECTIONS;
+		this.#server.on("drop", () => options.onRefused(`more than ${MAX_CONNECTIONS} at a time`));
+		this.#server.on("connection", (socket) => this.#admit(socket));
+	}
+
+	/** To be called once. Rejects with the system's error, its `code` intact; nothing is open then. */
+	async listen(): Promise<void> {
+		const { address, port } = this.#options;
+		const { promise, resolve, reject } = Promise.withResolvers<void>();
+		this.#server.once("error", reject);
+		this.#server.listen({ host: address, port }, () => {
+			this.#server.off("error", reject).on("error", (error) => this.#options.onError(error));
+			resolve();
+		});
+		await promise;
+	}
+
+	/** "127.0.0.1:10249"; undefined while it is not bound. */
+	boundTo(): string | undefined {
+		const bound = this.#server.address();
+		// A string would be the path of a UNIX socket.
+		if (bound === null || typeof bound === "string") return undefined;
+		return formatSocketAddress(bound.address, bound.port);
+	}
+
+	/** Resolves when nothing of it is open. Answers that are being sent get half a second. */
+	async close(): Promise<void> {
+		const { promise, resolve } = Promise.withResolvers<void>();
+		this.#server.close(() => resolve());
+		const timer = setTimeout(() => this.#server.closeAllConnections(), CLOSE_GRACE_MS);
+		await promise;
+		clearTimeout(timer);
+	}
+
+	#admit(socket: IncomingMessage["socket"]): void {
+		const client = socket.remoteAddress ?? "";
+		if (isLoopback(client)) return;
+		const count = (this.#perClient.get(client) ?? 0) + 1;
+		if (count > MAX_CONNECTIONS_PER_CLIENT) {
+			this.#options.onRefused(`more than ${MAX_CONNECTIONS_PER_CLIENT} of one client at a time`);
+			socket.destroy();
+			return;
+		}
+		this.#perClient.set(client, count);
+		socket.once("close", () => {
+			const left = (this.#perClient.get(client) ?? 1) - 1;
+			if (left > 0) this.#perClient.set(client, left);
+			else this.#perClient.delete(client);
+		});
+	}
+}
