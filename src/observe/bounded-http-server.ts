@@ -35,6 +35,9 @@ export class BoundedHttpServer {
 	readonly #options: BoundedHttpServerOptions;
 	readonly #server: Server;
 	readonly #perClient = new Map<string, number>();
+	#opening: Promise<void> | undefined;
+	#isListening: boolean = false;
+	#closing: Promise<void> | undefined;
 
 	constructor(options: BoundedHttpServerOptions) {
 		this.#options = options;
@@ -44,16 +47,10 @@ export class BoundedHttpServer {
 		this.#server.on("connection", (socket) => this.#admit(socket));
 	}
 
-	/** To be called once. Rejects with the system's error, its `code` intact; nothing is open then. */
-	async listen(): Promise<void> {
-		const { address, port } = this.#options;
-		const { promise, resolve, reject } = Promise.withResolvers<void>();
-		this.#server.once("error", reject);
-		this.#server.listen({ host: address, port }, () => {
-			this.#server.off("error", reject).on("error", (error) => this.#options.onError(error));
-			resolve();
-		});
-		await promise;
+	/** Rejects with the system's error, its `code` intact; nothing is open then. */
+	listen(): Promise<void> {
+		this.#opening ??= this.#listen();
+		return this.#opening;
 	}
 
 	/** "127.0.0.1:10249"; undefined while it is not bound. */
@@ -64,8 +61,32 @@ export class BoundedHttpServer {
 		return formatSocketAddress(bound.address, bound.port);
 	}
 
-	/** Resolves when nothing of it is open. Answers that are being sent get half a second. */
-	async close(): Promise<void> {
+	/**
+	 * Resolves when nothing of it is open. Answers that are being sent get half a second. Idempotent.
+	 *
+	 * Where {@link listen} has resolved, the port is free when this returns.
+	 */
+	close(): Promise<void> {
+		this.#closing ??= this.#close();
+		return this.#closing;
+	}
+
+	async #listen(): Promise<void> {
+		const { address, port } = this.#options;
+		const { promise, resolve, reject } = Promise.withResolvers<void>();
+		this.#server.once("error", reject);
+		this.#server.listen({ host: address, port }, () => {
+			this.#server.off("error", reject).on("error", (error) => this.#options.onError(error));
+			this.#isListening = true;
+			resolve();
+		});
+		await promise;
+	}
+
+	async #close(): Promise<void> {
+		// A server that is closed while it is being bound is bound all the same, and never says so.
+		if (!this.#isListening) await this.#opening?.catch(() => {});
+		if (!this.#isListening) return;
 		const { promise, resolve } = Promise.withResolvers<void>();
 		this.#server.close(() => resolve());
 		const timer = setTimeout(() => this.#server.closeAllConnections(), CLOSE_GRACE_MS);

@@ -56,9 +56,12 @@ export class HttpListener {
 	 */
 	async open(): Promise<void> {
 		const { name, address, port, hardFail, log } = this.#options;
+		const server = this.#createServer();
+		this.#server = server;
 		try {
-			this.#server = await this.#listen();
+			await server.listen();
 		} catch (error) {
+			this.#server = undefined;
 			if (hardFail) {
 				const where = formatSocketAddress(address, port);
 				throw new Error(`Cannot serve ${name} on ${where}`, { cause: error });
@@ -66,6 +69,8 @@ export class HttpListener {
 			this.#failed(error);
 			return;
 		}
+		// Closed while it was being bound.
+		if (this.#closed) return;
 		this.#failure.succeeded({ server: name });
 		log.info({ server: name, address: this.boundTo() }, "HTTP server listening");
 	}
@@ -84,19 +89,15 @@ export class HttpListener {
 		await server?.close();
 	}
 
-	async #listen(): Promise<BoundedHttpServer> {
+	#createServer(): BoundedHttpServer {
 		const { name, address, port, handle } = this.#options;
-		const server = new BoundedHttpServer({
+		return new BoundedHttpServer({
 			address,
 			port,
 			handle,
 			onRefused: (why) => this.#crowd.failed(why, { server: name }),
 			onError: (error) => this.#failure.failed(describeError(error), { server: name }),
 		});
-		await server.listen();
-		// Closed while it was being bound.
-		if (this.#closed) void server.close();
-		return server;
 	}
 
 	#failed(error: unknown): void {
