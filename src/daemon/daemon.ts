@@ -4,6 +4,8 @@ import { judgeHealth } from "../observe/health.ts";
 import { type HttpServers, startHttpServers } from "../observe/http-server.ts";
 import { createMetrics, type Metrics } from "../observe/metrics.ts";
 import { SystemdNotifier } from "../observe/systemd.ts";
+import { planDescriptors } from "../proxies/descriptor-budget.ts";
+import { readDescriptorLimit } from "../proxies/descriptor-limit.ts";
 import type { RelayEngine } from "../proxies/engine.ts";
 import { createCommandRunner } from "../rules/command-runner.ts";
 import type { Snapshot } from "../services/objects.ts";
@@ -199,6 +201,7 @@ class NodeDaemon implements Daemon {
 			healthAddress: config.healthzBindAddress,
 			metricsAddress: config.metricsBindAddress,
 			bindAddressHardFail: config.bindAddressHardFail,
+			maxConnections: planDescriptors(readDescriptorLimit()).http,
 			health: () => healthFacts(this.#facts()),
 			onHealthAnswer: (path, status) => this.#metrics.sync.healthAnswered(path, status),
 			metrics: this.#metrics,

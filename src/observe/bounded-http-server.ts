@@ -1,12 +1,6 @@
-import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http";
+import { createServer, type RequestListener, type Server } from "node:http";
 import { formatSocketAddress } from "../services/address.ts";
-import { isLoopback } from "./http-guard.ts";
-
-/** Enough for probes, scrapes and people; few enough to leave descriptors to the relay. */
-const MAX_CONNECTIONS = 128;
-
-/** One client must not keep the probes of all others out. Loopback is trusted with the whole. */
-const MAX_CONNECTIONS_PER_CLIENT = 32;
+import { HttpCrowd } from "./http-crowd.ts";
 
 /** How long answers that are being sent may take when the server closes. */
 const CLOSE_GRACE_MS = 500;
@@ -24,8 +18,10 @@ export interface BoundedHttpServerOptions {
 	/** 0: the kernel chooses. */
 	readonly port: number;
 	readonly handle: RequestListener;
-	/** Told why a connection was not let in, each time. */
-	onRefused(why: string): void;
+	/** At once, see {@link HttpCrowd}. */
+	readonly maxConnections: number;
+	/** Told of each connection that is closed to keep within the bounds. */
+	onTooMany(why: string): void;
 	/** Told of what goes wrong with the listening socket after it was opened. */
 	onError(error: Error): void;
 }
@@ -34,17 +30,18 @@ export interface BoundedHttpServerOptions {
 export class BoundedHttpServer {
 	readonly #options: BoundedHttpServerOptions;
 	readonly #server: Server;
-	readonly #perClient = new Map<string, number>();
 	#opening: Promise<void> | undefined;
 	#isListening: boolean = false;
 	#closing: Promise<void> | undefined;
 
 	constructor(options: BoundedHttpServerOptions) {
 		this.#options = options;
+		const crowd = new HttpCrowd({
+			maxConnections: options.maxConnections,
+			onTooMany: (why) => options.onTooMany(why),
+		});
 		this.#server = createServer(LIMITS, options.handle);
-		this.#server.maxConnections = MAX_CONNECTIONS;
-		this.#server.on("drop", () => options.onRefused(`more than ${MAX_CONNECTIONS} at a time`));
-		this.#server.on("connection", (socket) => this.#admit(socket));
+		this.#server.on("connection", (socket) => crowd.admit(socket));
 	}
 
 	/** Rejects with the system's error, its `code` intact; nothing is open then. */
@@ -92,22 +89,5 @@ export class BoundedHttpServer {
 		const timer = setTimeout(() => this.#server.closeAllConnections(), CLOSE_GRACE_MS);
 		await promise;
 		clearTimeout(timer);
-	}
-
-	#admit(socket: IncomingMessage["socket"]): void {
-		const client = socket.remoteAddress ?? "";
-		if (isLoopback(client)) return;
-		const count = (this.#perClient.get(client) ?? 0) + 1;
-		if (count > MAX_CONNECTIONS_PER_CLIENT) {
-			this.#options.onRefused(`more than ${MAX_CONNECTIONS_PER_CLIENT} of one client at a time`);
-			socket.destroy();
-			return;
-		}
-		this.#perClient.set(client, count);
-		socket.once("close", () => {
-			const left = (this.#perClient.get(client) ?? 1) - 1;
-			if (left > 0) this.#perClient.set(client, left);
-			else this.#perClient.delete(client);
-		});
 	}
 }

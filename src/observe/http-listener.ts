@@ -18,6 +18,8 @@ export interface HttpListenerOptions extends HttpAddress {
 	/** For logs: "health", "metrics". */
 	readonly name: string;
 	readonly handle: RequestListener;
+	/** At once, see {@link BoundedHttpServer}. */
+	readonly maxConnections: number;
 	/** True: an address that cannot be bound rejects {@link HttpListener.open}. */
 	readonly hardFail: boolean;
 	readonly log: Log;
@@ -44,7 +46,7 @@ export class HttpListener {
 		// Never over, only repeated once a minute while it goes on: nobody knows when a crowd has left.
 		this.#crowd = new RecurringFailure({
 			log: options.log,
-			failing: "HTTP connections are refused",
+			failing: "HTTP connections are closed to bound their number",
 			recovered: "HTTP connections are let in again",
 		});
 	}
@@ -90,12 +92,13 @@ export class HttpListener {
 	}
 
 	#createServer(): BoundedHttpServer {
-		const { name, address, port, handle } = this.#options;
+		const { name, address, port, handle, maxConnections } = this.#options;
 		return new BoundedHttpServer({
 			address,
 			port,
 			handle,
-			onRefused: (why) => this.#crowd.failed(why, { server: name }),
+			maxConnections,
+			onTooMany: (why) => this.#crowd.failed(why, { server: name }),
 			onError: (error) => this.#failure.failed(describeError(error), { server: name }),
 		});
 	}

@@ -13,6 +13,8 @@ export interface HttpServersOptions
 	readonly metricsAddress: HttpAddress | undefined;
 	/** True: an address that cannot be bound rejects the start; false: it is tried again each 5 s. */
 	readonly bindAddressHardFail: boolean;
+	/** On each address at once; enough for probes, scrapes and people. */
+	readonly maxConnections: number;
 	readonly metrics: { readonly contentType: string; render(): Promise<string> };
 	readonly log: Log;
 	readonly bindRetryMs?: number;
@@ -73,7 +75,7 @@ function listen(
 		readonly options: HttpServersOptions;
 	},
 ): HttpListener {
-	const { log, bindAddressHardFail, bindRetryMs } = options;
+	const { log, bindAddressHardFail, maxConnections, bindRetryMs } = options;
 	const failure = new RecurringFailure({
 		log: log.child({ server: name }),
 		failing: "cannot answer an HTTP request",
@@ -84,6 +86,7 @@ function listen(
 		name,
 		handle: createRouter(new Map(routes), failure),
 		hardFail: bindAddressHardFail,
+		maxConnections,
 		log,
 		...(bindRetryMs === undefined ? {} : { bindRetryMs }),
 	});

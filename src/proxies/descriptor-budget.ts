@@ -1,16 +1,21 @@
 /**
  * Kept for everything that is no relayed traffic (API, HTTP clients, logs, children, the event
- * loop's own), where the limit allows. Counted on a running daemon: about 40; the rest is room for
- * children and scrapers.
+ * loop's own), where the limit allows.
  */
 const MAX_RESERVE = 512;
 const MIN_RESERVE = 64;
 
+/** Of the reserve, what is not for HTTP clients. Counted on a running daemon: about 40. */
+const BESIDE_HTTP = 44;
+
+/** Addresses with an HTTP server: health, and metrics with the status. */
+const HTTP_ADDRESSES = 2;
+
+/** Enough for probes, scrapes and people. */
+const MAX_HTTP_CONNECTIONS = 128;
+
 /** Beyond this many, a client that waits has little hope before it is refused after all. */
 const MAX_WAITING = 1024;
-
-/** What the kernel gives when nobody raised it (setrlimit(2)); for when it cannot be read. */
-const USUAL_SOFT_LIMIT = 1024;
 
 /**
  * How many file descriptors relayed traffic may hold, so that the process never runs out of them.
@@ -57,6 +62,8 @@ export interface DescriptorPlan {
 	readonly relaying: number;
 	/** For accepted connections that wait until others end, one each. */
 	readonly waiting: number;
+	/** For clients of each address that HTTP is served on. */
+	readonly http: number;
 }
 
 /** Divides the descriptors that the process may have. */
@@ -64,16 +71,6 @@ export function planDescriptors(softLimit: number): DescriptorPlan {
 	const reserve = Math.min(MAX_RESERVE, Math.max(MIN_RESERVE, Math.floor(softLimit / 8)));
 	const left = Math.max(4, softLimit - reserve);
 	const waiting = Math.min(MAX_WAITING, Math.floor(left / 8));
-	return { relaying: left - waiting, waiting };
-}
-
-/**
- * The soft limit of open files out of the text of /proc/self/limits. Node raises the soft limit to
- * the hard one when it starts, so this is what there is.
- */
-export function parseDescriptorLimit(limits: string): number {
-	const soft = /^Max open files\s+(\d+|unlimited)/m.exec(limits)?.[1];
-	if (soft === undefined) return USUAL_SOFT_LIMIT;
-	// fs.nr_open bounds what "unlimited" can mean; its default is 2^20.
-	return soft === "unlimited" ? 1_048_576 : Number(soft);
+	const http = Math.min(MAX_HTTP_CONNECTIONS, Math.floor((reserve - BESIDE_HTTP) / HTTP_ADDRESSES));
+	return { relaying: left - waiting, waiting, http };
 }

@@ -129,6 +129,24 @@ describe.skipIf(labProblem() !== undefined)("the daemon with few file descriptor
 		await isBackTo(daemon, before);
 	});
 
+	it("HTTP clients hold what they can: few descriptors go, and what is relayed has its own", async () => {
+		const daemon = await services.start([], { descriptorLimit: 256 });
+		await daemon.get("/readyz");
+		const before = daemon.openDescriptors();
+		const local = await services.lab.node.agent();
+		for (const port of [10_249, 10_256]) {
+			const address = "127.0.0.1";
+			// oxlint-disable-next-line no-await-in-loop -- one crowd after the other
+			await Promise.all(Array.from({ length: 100 }, () => local.connect({ address, port })));
+		}
+		await eventually(async () => expect(daemon.openDescriptors()).toBeLessThan(before + 24));
+		const connections = await connect(82);
+		expect(await relaying(connections)).toBe(82);
+		expect((await daemon.get("/readyz")).status).toBe(200);
+		expect(await daemon.metric("kube_userproxy_accept_paused")).toBe(0);
+		await finish(connections);
+	});
+
 	it("the system itself gives none: few lines, no end, and all is well afterwards", async () => {
 		const daemon = await services.start([
 			"--iptables-sync-period=1s",

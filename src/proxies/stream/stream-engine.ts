@@ -1,5 +1,3 @@
-import { readFileSync } from "node:fs";
-
 import { createBalancer } from "../../balancing/balancer.ts";
 import { type IpAddress, type IpFamily, ipFamilyOf } from "../../services/address.ts";
 import type { Port } from "../../services/port.ts";
@@ -8,7 +6,8 @@ import { type Clock, systemClock } from "../../shared/clock.ts";
 import { UserProxyError } from "../../shared/errors.ts";
 import type { Log } from "../../shared/log.ts";
 import { AffinityEvictions } from "../affinity-evictions.ts";
-import { DescriptorBudget, parseDescriptorLimit, planDescriptors } from "../descriptor-budget.ts";
+import { DescriptorBudget, planDescriptors } from "../descriptor-budget.ts";
+import { readDescriptorLimit } from "../descriptor-limit.ts";
 import type {
 	EngineHooks,
 	EngineStats,
@@ -211,13 +210,5 @@ class StreamEngine implements RelayEngine {
 	#newId(): string {
 		this.#nextId += 1;
 		return this.#nextId.toString(36);
-	}
-}
-
-function readDescriptorLimit(): number {
-	try {
-		return parseDescriptorLimit(readFileSync("/proc/self/limits", "utf8"));
-	} catch {
-		return parseDescriptorLimit("");
 	}
 }

@@ -8,7 +8,14 @@ it("HttpListener that is closed while it is being bound ends with nothing open",
 	// A place that nobody else uses: a port that is free is not free for long.
 	const where = { address: "127.93.1.1", port: 31_793 };
 	const handle = (): void => {};
-	const listener = new HttpListener({ ...where, name: "health", handle, hardFail: true, log });
+	const listener = new HttpListener({
+		...where,
+		name: "health",
+		handle,
+		hardFail: true,
+		maxConnections: 128,
+		log,
+	});
 	const opening = listener.open();
 	await listener.close();
 	expect(await errorOfConnecting(where.address, where.port)).toBe("ECONNREFUSED");

@@ -73,6 +73,7 @@ async function started(overrides: Partial<HttpServersOptions> = {}) {
 		healthAddress: { address: "127.0.0.1", port: 0 },
 		metricsAddress: { address: "127.0.0.1", port: 0 },
 		bindAddressHardFail: false,
+		maxConnections: 128,
 		health: () => wellFacts,
 		clock: { wallMs: () => Date.UTC(2026, 0, 2), monotonicMs: () => 0 },
 		metrics: { contentType: "text/plain; version=0.0.4", render: () => Promise.resolve("a 1\n") },
@@ -525,11 +526,50 @@ describe("startHttpServers()", () => {
 			}
 			await vi.waitFor(() => expect(closed).toHaveBeenCalledTimes(3));
 			expect(lines.filter(({ level }) => level === "warn")).toEqual([
-				expect.objectContaining({ message: "HTTP connections are refused" }),
+				expect.objectContaining({ message: "HTTP connections are closed to bound their number" }),
 			]);
 			expect((await ask(health, "/livez")).status).toBe(200);
 		},
 	);
+
+	/** Opens connections, none of which asks anything; tells how many are closed by the server. */
+	function hold(port: number, count: number) {
+		const closed = vi.fn<() => void>();
+		for (let index = 0; index < count; index += 1) {
+			const socket = connect(port, "127.0.0.1");
+			socket.on("error", () => {}).on("close", closed);
+			cleanUps.push(() => socket.destroy());
+		}
+		return closed;
+	}
+
+	it.each(["127.0.0.1", ...(ownAddress === undefined ? [] : [ownAddress])])(
+		"answers a probe from %s although local processes hold every connection open",
+		async (host) => {
+			const { log, lines } = aCapturedLog();
+			const { health, metrics } = await started({
+				log,
+				healthAddress: { address: "0.0.0.0", port: 0 },
+			});
+			const closed = hold(health, 128);
+			for (let turn = 1; turn <= 3; turn += 1) {
+				// oxlint-disable-next-line no-await-in-loop -- one after the other
+				expect((await ask(health, "/livez", { host })).status).toBe(200);
+				expect(closed.mock.calls.length).toBeLessThanOrEqual(turn);
+			}
+			expect((await ask(metrics, "/metrics")).status).toBe(200);
+			expect(lines.filter(({ level }) => level === "warn")).toEqual([
+				expect.objectContaining({ message: "HTTP connections are closed to bound their number" }),
+			]);
+		},
+	);
+
+	it("keeps no more connections than it is told to", async () => {
+		const { health } = await started({ maxConnections: 5 });
+		const closed = hold(health, 12);
+		await vi.waitFor(() => expect(closed).toHaveBeenCalledTimes(7));
+		expect((await ask(health, "/livez")).status).toBe(200);
+	});
 
 	it("stops trying to bind once closed", async () => {
 		vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });

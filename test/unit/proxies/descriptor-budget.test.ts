@@ -1,9 +1,5 @@
 import { describe, expect, test as it } from "vitest";
-import {
-	DescriptorBudget,
-	parseDescriptorLimit,
-	planDescriptors,
-} from "../../../src/proxies/descriptor-budget.ts";
+import { DescriptorBudget, planDescriptors } from "../../../src/proxies/descriptor-budget.ts";
 
 describe("DescriptorBudget", () => {
 	it("gives until the limit and not one more", () => {
@@ -41,10 +37,10 @@ describe("DescriptorBudget", () => {
 
 describe("planDescriptors()", () => {
 	it.each([
-		[256, { relaying: 168, waiting: 24 }],
-		[1024, { relaying: 784, waiting: 112 }],
-		[20_000, { relaying: 18_464, waiting: 1024 }],
-		[1_048_576, { relaying: 1_047_040, waiting: 1024 }],
+		[256, { relaying: 168, waiting: 24, http: 10 }],
+		[1024, { relaying: 784, waiting: 112, http: 42 }],
+		[20_000, { relaying: 18_464, waiting: 1024, http: 128 }],
+		[1_048_576, { relaying: 1_047_040, waiting: 1024, http: 128 }],
 	])("divides %i", (softLimit, plan) => {
 		expect(planDescriptors(softLimit)).toEqual(plan);
 	});
@@ -59,22 +55,13 @@ describe("planDescriptors()", () => {
 	);
 });
 
-describe("parseDescriptorLimit()", () => {
-	const text = [
-		"Limit                     Soft Limit           Hard Limit           Units     ",
-		"Max core file size        0                    unlimited            bytes     ",
-		"Max open files            20000                524288               files     ",
-	].join("\n");
-
-	it("reads the soft limit", () => {
-		expect(parseDescriptorLimit(text)).toBe(20_000);
-	});
-
-	it("takes unlimited for what the kernel allows at most", () => {
-		expect(parseDescriptorLimit(text.replace("20000 ", "unlimited"))).toBe(1_048_576);
-	});
-
-	it("supposes the usual limit when there is no such line", () => {
-		expect(parseDescriptorLimit("")).toBe(1024);
-	});
+describe("planDescriptors() for HTTP", () => {
+	it.each([128, 256, 512, 1024, 2048, 4096, 65_536])(
+		"leaves 40 of %i when all of HTTP and of the relay is taken",
+		(limit) => {
+			const { relaying, waiting, http } = planDescriptors(limit);
+			expect(relaying + waiting + 2 * http).toBeLessThanOrEqual(limit - 40);
+			expect(http).toBeGreaterThanOrEqual(10);
+		},
+	);
 });
