@@ -11,7 +11,6 @@ import type { Binding, ServicePortKey } from "../services/service-port.ts";
 import type { Clock } from "../shared/clock.ts";
 import { describeError, UserProxyError } from "../shared/errors.ts";
 import type { Log } from "../shared/log.ts";
-import { RecurringFailure } from "../shared/recurring.ts";
 import type { RulesPart } from "./sync.ts";
 
 export interface RulesDriverOptions {
@@ -21,6 +20,12 @@ export interface RulesDriverOptions {
 	readonly log: Log;
 	readonly clock: Clock;
 	readonly runner?: CommandRunner;
+}
+
+/** Entries of at least one family could not be deleted. */
+class StaleFlowsError extends UserProxyError {
+	readonly code = "STALE_FLOWS";
+	readonly retriable = true;
 }
 
 /** Rules of at least one family could not be brought up to date. */
@@ -36,21 +41,13 @@ class RulesBehindError extends UserProxyError {
 export class RulesDriver implements RulesPart {
 	readonly #options: RulesDriverOptions;
 	readonly #runner: CommandRunner;
-	readonly #conntrackFailure: RecurringFailure;
 	readonly #toldUnserved = new Map<IpFamily, number>();
 	#keeper: RuleKeeper | undefined;
 	#isConntrackAbsenceTold: boolean = false;
 
 	constructor(options: RulesDriverOptions) {
-		const { log, clock } = options;
 		this.#options = options;
 		this.#runner = options.runner ?? createCommandRunner(options.env);
-		this.#conntrackFailure = new RecurringFailure({
-			log,
-			clock,
-			failing: "cannot delete stale UDP conntrack entries, trying again",
-			recovered: "stale UDP conntrack entries are deleted again",
-		});
 	}
 
 	/** Undefined until it has been found out what this host has. */
@@ -81,6 +78,19 @@ export class RulesDriver implements RulesPart {
 			result.state === "failed" ? [`${family}: ${describeError(result.error)}`] : [],
 		);
 		if (failed.length > 0) throw new RulesBehindError(failed.join("; "));
+	}
+
+	async cleanFlows(signal: AbortSignal): Promise<void> {
+		const { log } = this.#options;
+		const failed: string[] = [];
+		for (const { family, result } of (await this.#keeper?.cleanFlows(signal)) ?? []) {
+			if (result.state === "failed") failed.push(`${family}: ${describeError(result.error)}`);
+			else if (result.state === "absent") this.#tellConntrackAbsence();
+			else if (result.state === "cleaned" && result.deleted > 0) {
+				log.info({ family, groups: result.deleted }, "stale UDP conntrack entries deleted");
+			}
+		}
+		if (failed.length > 0) throw new StaleFlowsError(failed.join("; "));
 	}
 
 	inForce(): ReadonlySet<ServicePortKey> {
@@ -123,7 +133,7 @@ export class RulesDriver implements RulesPart {
 		return families;
 	}
 
-	#report({ family, result, conntrack }: FamilyOutcome, durationMs: number): void {
+	#report({ family, result }: FamilyOutcome, durationMs: number): void {
 		const { metrics, log } = this.#options;
 		if (result.state === "unavailable") this.#tellUnserved(family, result.unserved, result.reason);
 		else metrics.rulesSynced({ family, durationMs, succeeded: result.state !== "failed" });
@@ -134,15 +144,6 @@ export class RulesDriver implements RulesPart {
 		if (result.state === "repaired") {
 			metrics.driftRepaired(family);
 			log.warn({ family, drift: result.drift }, "packet rules had been changed, put right");
-		}
-		if (conntrack.state === "failed") {
-			this.#conntrackFailure.failed(describeError(conntrack.error), { family });
-		} else if (conntrack.state === "absent") this.#tellConntrackAbsence();
-		else if (conntrack.state === "cleaned") {
-			this.#conntrackFailure.succeeded();
-			if (conntrack.deleted > 0) {
-				log.info({ family, groups: conntrack.deleted }, "stale UDP conntrack entries deleted");
-			}
 		}
 	}
 

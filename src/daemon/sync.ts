@@ -17,6 +17,12 @@ export interface RulesPart {
 	 * Rejects when that was not possible for some family; the old rules are in force there.
 	 */
 	bringUp(bindings: readonly Binding[], verify: boolean, signal: AbortSignal): Promise<void>;
+	/**
+	 * Frees UDP clients that the kernel still leads to where rules until now led them.
+	 *
+	 * Rejects when that was not possible for some family; to be called again.
+	 */
+	cleanFlows(signal: AbortSignal): Promise<void>;
 	/** The ServicePorts that rules in force may lead to. */
 	inForce(): ReadonlySet<ServicePortKey>;
 }
@@ -27,7 +33,7 @@ export interface SyncOptions {
 	plan(snapshot: Snapshot): ServicePortPlan;
 	/** Called with each new plan before it is acted on: warnings, metrics. */
 	onPlan(plan: ServicePortPlan): void;
-	/** Called whenever all that is wanted has been found or brought into force. */
+	/** Called whenever all that is wanted has been found or brought into force; never after stop(). */
 	onInForce(): void;
 	readonly engine: RelayEngine;
 	readonly rules: RulesPart;
@@ -88,19 +94,24 @@ const MODEL_MIN_INTERVAL_MS = 100;
  * The sync at its two paces, make before break; ARCHITECTURE.md tells why there are two.
  *
  * The model pass hands the newest ServicePorts to the engine. The rules pass brings the packet
- * rules up to the engine's bindings, then lets the engine close what no rule points at any more.
+ * rules up to the engine's bindings. After it, and waited for by neither pass, UDP flows are freed from
+ * old targets; then the engine may close what no rule points at any more.
  */
 export class Sync {
 	readonly #options: SyncOptions;
 	readonly #model: BoundedRunner;
 	readonly #rules: BoundedRunner;
+	readonly #flows: BoundedRunner;
 	readonly #modelFailure: RecurringFailure;
 	readonly #rulesFailure: RecurringFailure;
+	readonly #flowsFailure: RecurringFailure;
 	#listenProblems: ReadonlyMap<ServicePortKey, string> = new Map();
 	#plan: ServicePortPlan | undefined;
 	#servicePorts: readonly ServicePort[] = [];
 	#bindings: readonly Binding[] | undefined;
 	#isVerifyDue: boolean = false;
+	#isRetireDue: boolean = false;
+	#isStopped: boolean = false;
 	#unappliedSinceMs: number | undefined;
 	#modelDoneAtMs: number | undefined;
 	#rulesDoneAt: SyncState["rulesDoneAt"];
@@ -123,6 +134,12 @@ export class Sync {
 			failing: "cannot bring the packet rules up to date, trying again",
 			recovered: "the packet rules are up to date",
 		});
+		this.#flowsFailure = new RecurringFailure({
+			log,
+			clock,
+			failing: "cannot delete stale UDP conntrack entries, trying again",
+			recovered: "stale UDP conntrack entries are deleted again",
+		});
 		this.#model = new BoundedRunner({
 			run: () => this.#modelPass(),
 			onFailure: (error) => this.#modelFailure.failed(describeError(error)),
@@ -140,6 +157,14 @@ export class Sync {
 			retry: new Backoff({ initialMs: 500, maxMs: 15_000, factor: 2, jitter: 0.2 }),
 			now,
 		});
+		this.#flows = new BoundedRunner({
+			run: (signal) => this.#flowsPass(signal),
+			onFailure: (error) => this.#flowsFailure.failed(describeError(error)),
+			minIntervalMs: 0,
+			burst: 1,
+			retry: new Backoff({ initialMs: 1_000, maxMs: 30_000, factor: 2, jitter: 0.2 }),
+			now,
+		});
 	}
 
 	/** A source or an address of the node changed. */
@@ -155,9 +180,10 @@ export class Sync {
 		this.#rules.request();
 	}
 
-	/** No pass begins after this; resolves when the present ones have settled. */
+	/** No pass begins after this; the present ones are ended, and it resolves when they have settled. */
 	async stop(): Promise<void> {
-		await Promise.all([this.#model.stop(), this.#rules.stop()]);
+		this.#isStopped = true;
+		await Promise.all([this.#model.stop(), this.#rules.stop(), this.#flows.stop()]);
 	}
 
 	state(): SyncState {
@@ -216,23 +242,46 @@ export class Sync {
 			this.#unappliedSinceMs ??= clock.monotonicMs();
 			this.#rules.request();
 		} else {
-			this.#options.onInForce();
+			this.#tellInForce();
 		}
 	}
 
+	#tellInForce(): void {
+		if (!this.#isStopped) this.#options.onInForce();
+	}
+
 	async #rulesPass(signal: AbortSignal): Promise<void> {
-		const { rules, engine, clock } = this.#options;
+		const { rules, clock } = this.#options;
 		const bindings = this.#bindings;
 		if (bindings === undefined) return;
 		const isVerifyDue = this.#isVerifyDue;
 		this.#isVerifyDue = false;
-		await rules.bringUp(bindings, isVerifyDue, signal);
-		// Not after a failure: what rules of a predecessor or of the old plan lead to stays open.
-		engine.retire(rules.inForce());
+		try {
+			await rules.bringUp(bindings, isVerifyDue, signal);
+			// Not after a failure: what rules of a predecessor or of the old plan lead to stays open.
+			this.#isRetireDue = true;
+		} finally {
+			// After a failure too: it may be that of one family, and the other's rules are new.
+			this.#flows.request();
+		}
 		// Newer bindings that came meanwhile have asked for a pass of their own.
 		if (this.#bindings === bindings) this.#unappliedSinceMs = undefined;
 		this.#rulesDoneAt = { wallMs: clock.wallMs(), monotonicMs: clock.monotonicMs() };
 		this.#rulesFailure.succeeded();
-		this.#options.onInForce();
+		this.#tellInForce();
+	}
+
+	/** conntrack may take seconds on a large table, or hang: nothing but this waits for it. */
+	async #flowsPass(signal: AbortSignal): Promise<void> {
+		const { rules, engine } = this.#options;
+		const isRetireDue = this.#isRetireDue;
+		this.#isRetireDue = false;
+		try {
+			await rules.cleanFlows(signal);
+			this.#flowsFailure.succeeded();
+		} finally {
+			// After the cleaning: until then UDP clients may still be led to a listener that is to close.
+			if (isRetireDue && !this.#isStopped) engine.retire(rules.inForce());
+		}
 	}
 }

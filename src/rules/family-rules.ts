@@ -49,7 +49,7 @@ class ChainsHeldError extends UserProxyError {
  * The rules of one family in the kernel.
  *
  * Knows what it applied last and how the kernel read it back. Not to be called again before the last
- * call has settled.
+ * call has settled; only {@link FamilyRules.cleanFlows}, itself one at a time, may run beside.
  */
 export class FamilyRules {
 	readonly #tools: XtablesTools;

@@ -22,6 +22,7 @@ export function createNoRules(): RuleKeeper {
 		inForce: () => new Set(),
 		captureOff: nothing,
 		remove: nothing,
+		cleanFlows: () => Promise.resolve([]),
 		previous: () => Promise.resolve([]),
 	};
 }

@@ -6,6 +6,7 @@ import { FamilyRules } from "./family-rules.ts";
 import { type FamilyPlan, planRules, withoutCapture } from "./plan.ts";
 import type { PreviousBinding } from "./previous.ts";
 import { removalText } from "./restore-text.ts";
+import { Turns } from "./turns.ts";
 import type { ConntrackResult } from "./udp-flow-cleaner.ts";
 import type { ChosenVariant } from "./variant.ts";
 import { readSavedRules, restoreRules, type XtablesTools } from "./xtables.ts";
@@ -13,7 +14,8 @@ import { readSavedRules, restoreRules, type XtablesTools } from "./xtables.ts";
 /**
  * Keeps the packet rules of this node: what the daemon drives. Has no timers and writes no log.
  *
- * Calls may overlap; they are done one after the other.
+ * Calls may overlap; they are done one after the other. {@link RuleKeeper.cleanFlows} is beside them:
+ * no change of the rules waits for it.
  */
 export interface RuleKeeper {
 	facts(): RulesFacts;
@@ -43,6 +45,12 @@ export interface RuleKeeper {
 	remove(signal: AbortSignal): Promise<RulesOutcome>;
 
 	/**
+	 * Deletes conntrack entries of UDP flows that changes of the rules until now have made stale; runs
+	 * nothing where none did. What fails is tried again by the next call. Never rejects.
+	 */
+	cleanFlows(signal: AbortSignal): Promise<readonly FlowsOutcome[]>;
+
+	/**
 	 * What rules in the kernel, a predecessor's, say about who listens where; to be called before the
 	 * first {@link apply}. A family that cannot be read has none. Never rejects.
 	 */
@@ -57,8 +65,12 @@ export interface RulesOutcome {
 export interface FamilyOutcome {
 	readonly family: IpFamily;
 	readonly result: FamilyResult;
-	/** What was done about UDP flows with a stale target. */
-	readonly conntrack: ConntrackResult;
+}
+
+/** What was done about the UDP flows of one family. */
+interface FlowsOutcome {
+	readonly family: IpFamily;
+	readonly result: ConntrackResult;
 }
 
 type FamilyResult =
@@ -106,7 +118,9 @@ class IptablesKeeper implements RuleKeeper {
 	readonly #rules = new Map<IpFamily, FamilyRules>();
 	#leftovers: readonly XtablesTools[];
 	#unserved: ReadonlyMap<IpFamily, number> = new Map();
-	#queue: Promise<unknown> = Promise.resolve();
+	/** Two restores of ours at once would each repair what the other has half done. */
+	readonly #turns = new Turns();
+	readonly #flowTurns = new Turns();
 	readonly #counts = {
 		applies: 0,
 		failures: 0,
@@ -145,11 +159,11 @@ class IptablesKeeper implements RuleKeeper {
 	}
 
 	async apply(bindings: readonly Binding[], signal: AbortSignal): Promise<RulesOutcome> {
-		return await this.#inTurn(async () => {
+		return await this.#turns.take(async () => {
 			this.#unserved = Map.groupBy(bindings, ({ family }) => family)
 				.entries()
 				.reduce((counts, [family, own]) => counts.set(family, own.length), new Map());
-			const outcome = await this.#eachFamily(signal, async (rules, family) => {
+			const outcome = await this.#eachFamily(async (rules, family) => {
 				const plan = planRules(bindings, family);
 				return (await rules.apply(plan, signal))
 					? { state: "applied", rules: countRules(plan) }
@@ -163,8 +177,8 @@ class IptablesKeeper implements RuleKeeper {
 	}
 
 	async verify(signal: AbortSignal): Promise<RulesOutcome> {
-		return await this.#inTurn(() =>
-			this.#eachFamily(signal, async (rules) => {
+		return await this.#turns.take(() =>
+			this.#eachFamily(async (rules) => {
 				const drift = await rules.verify(signal);
 				return drift.length === 0 ? { state: "intact" } : { state: "repaired", drift };
 			}),
@@ -179,8 +193,8 @@ class IptablesKeeper implements RuleKeeper {
 	}
 
 	async captureOff(signal: AbortSignal): Promise<RulesOutcome> {
-		return await this.#inTurn(() =>
-			this.#eachFamily(signal, async (rules, family) => {
+		return await this.#turns.take(() =>
+			this.#eachFamily(async (rules, family) => {
 				const plan = withoutCapture(rules.plan ?? planRules([], family));
 				return (await rules.apply(plan, signal))
 					? { state: "applied", rules: countRules(plan) }
@@ -190,8 +204,8 @@ class IptablesKeeper implements RuleKeeper {
 	}
 
 	async remove(signal: AbortSignal): Promise<RulesOutcome> {
-		return await this.#inTurn(async () => {
-			const outcome = await this.#eachFamily(signal, async (rules) => {
+		return await this.#turns.take(async () => {
+			const outcome = await this.#eachFamily(async (rules) => {
 				await rules.remove(signal);
 				return { state: "applied", rules: 0 };
 			});
@@ -200,8 +214,20 @@ class IptablesKeeper implements RuleKeeper {
 		});
 	}
 
+	async cleanFlows(signal: AbortSignal): Promise<readonly FlowsOutcome[]> {
+		return await this.#flowTurns.take(() =>
+			Promise.all(
+				[...this.#rules].map(async ([family, rules]) => {
+					const result = await rules.cleanFlows(signal);
+					this.#countFlows(result);
+					return { family, result };
+				}),
+			),
+		);
+	}
+
 	async previous(signal: AbortSignal): Promise<readonly PreviousBinding[]> {
-		return await this.#inTurn(async () => {
+		return await this.#turns.take(async () => {
 			const all = await Promise.allSettled(
 				[...this.#rules.values()].map((rules) => rules.previous(signal)),
 			);
@@ -209,32 +235,18 @@ class IptablesKeeper implements RuleKeeper {
 		});
 	}
 
-	/** Two restores of ours at once would each repair what the other has half done. */
-	async #inTurn<T>(work: () => Promise<T>): Promise<T> {
-		const turn = this.#queue.then(work, work);
-		this.#queue = turn.catch(() => {});
-		return await turn;
-	}
-
-	async #eachFamily(signal: AbortSignal, work: FamilyWork): Promise<RulesOutcome> {
-		const families = await Promise.all(
-			IP_FAMILIES.map((family) => this.#oneFamily(family, signal, work)),
-		);
+	async #eachFamily(work: FamilyWork): Promise<RulesOutcome> {
+		const families = await Promise.all(IP_FAMILIES.map((family) => this.#oneFamily(family, work)));
 		return { families };
 	}
 
-	async #oneFamily(
-		family: IpFamily,
-		signal: AbortSignal,
-		work: FamilyWork,
-	): Promise<FamilyOutcome> {
+	async #oneFamily(family: IpFamily, work: FamilyWork): Promise<FamilyOutcome> {
 		const support = this.#chosen.families[family];
 		const rules = this.#rules.get(family);
 		if (rules === undefined || support.state === "unavailable") {
 			const reason = support.state === "unavailable" ? support.reason : "";
 			const unserved = this.#unserved.get(family) ?? 0;
-			const result = { state: "unavailable", reason, unserved } as const;
-			return { family, result, conntrack: { state: "idle" } };
+			return { family, result: { state: "unavailable", reason, unserved } };
 		}
 		let result: FamilyResult;
 		try {
@@ -245,17 +257,15 @@ class IptablesKeeper implements RuleKeeper {
 				error: toError(error),
 			};
 		}
-		const conntrack = await rules.cleanFlows(signal);
-		this.#count(result, conntrack);
-		return { family, result, conntrack };
-	}
-
-	#count(result: FamilyResult, conntrack: ConntrackResult): void {
 		if (result.state === "failed") this.#counts.failures += 1;
 		if (result.state === "applied") this.#counts.applies += 1;
 		if (result.state === "repaired") this.#counts.repairs += 1;
-		if (conntrack.state === "cleaned") this.#counts.deletedFlowGroups += conntrack.deleted;
-		if (conntrack.state === "failed" || conntrack.state === "absent") {
+		return { family, result };
+	}
+
+	#countFlows(result: ConntrackResult): void {
+		if (result.state === "cleaned") this.#counts.deletedFlowGroups += result.deleted;
+		if (result.state === "failed" || result.state === "absent") {
 			this.#counts.conntrackFailures += 1;
 		}
 	}

@@ -41,7 +41,7 @@ const MAX_GONE = 10_000;
 export class UdpFlowCleaner {
 	readonly #family: IpFamily;
 	readonly #runner: CommandRunner;
-	/** The bindings to judge entries by; undefined while there is nothing to do. */
+	/** The bindings to judge entries by, another list for each change; undefined: nothing to do. */
 	#current: readonly Binding[] | undefined;
 	readonly #gone = new Map<string, UdpTarget>();
 
@@ -62,13 +62,21 @@ export class UdpFlowCleaner {
 		if (udp.length > 0 || this.#gone.size > 0) this.#current = udp;
 	}
 
-	/** One listing and, where something is stale, one process that deletes it. Never rejects. */
+	/**
+	 * One listing and, where something is stale, one process that deletes it. Never rejects.
+	 *
+	 * Not to be called again before it has settled. {@link expect} may be: what is right by the newer
+	 * rules is not deleted, and the next call looks again.
+	 */
 	async clean(signal: AbortSignal): Promise<ConntrackResult> {
-		if (this.#current === undefined) return { state: "idle" };
+		const current = this.#current;
+		if (current === undefined) return { state: "idle" };
 		try {
-			const stale = await this.#listStale(this.#current, signal);
+			const listed = await this.#listStale(this.#staleTest(current), signal);
+			const newest = this.#current ?? current;
+			const stale = newest === current ? listed : listed.filter(this.#staleTest(newest));
 			const deleted = await this.#delete(stale, signal);
-			if (deleted === stale.length && stale.length < MAX_GROUPS) {
+			if (current === this.#current && deleted === listed.length && deleted < MAX_GROUPS) {
 				this.#current = undefined;
 				this.#gone.clear();
 			}
@@ -86,11 +94,14 @@ export class UdpFlowCleaner {
 		if (this.#gone.size > MAX_GONE && oldest.done !== true) this.#gone.delete(oldest.value);
 	}
 
+	#staleTest(current: readonly Binding[]): (entry: ConntrackEntry) => boolean {
+		return staleTest({ current, gone: [...this.#gone.values()] });
+	}
+
 	async #listStale(
-		current: readonly Binding[],
+		isStale: (entry: ConntrackEntry) => boolean,
 		signal: AbortSignal,
 	): Promise<readonly ConntrackEntry[]> {
-		const isStale = staleTest({ current, gone: [...this.#gone.values()] });
 		const groups = new Map<string, ConntrackEntry>();
 		await this.#runner.run("conntrack", ["-L", "-f", this.#family, "-p", "udp"], {
 			signal,

@@ -60,6 +60,7 @@ function trafficTests(variant: Variant, family: IpFamily): void {
 
 	afterEach(async () => {
 		const { families } = await keeper.remove(never);
+		await keeper.cleanFlows(never);
 		expect(families.map(({ result }) => result.state)).not.toContain("failed");
 		expect(await sweepRules(rules)).toEqual([]);
 	});
@@ -73,6 +74,7 @@ function trafficTests(variant: Variant, family: IpFamily): void {
 		expect(families.map(({ result }) => result)).not.toContainEqual(
 			expect.objectContaining({ state: "failed" }),
 		);
+		await keeper.cleanFlows(never);
 	}
 
 	const tcp = async (agent: Agent, fields: object = {}) => {
@@ -214,6 +216,7 @@ function trafficTests(variant: Variant, family: IpFamily): void {
 			[{ ...dns, proxyPort: aBinding({ proxyPort: moved.port }).proxyPort }],
 			never,
 		);
+		await successor.cleanFlows(never);
 
 		expect(await udp(client, { localPort: 45_002 })).toBe("new");
 		await moved.close();

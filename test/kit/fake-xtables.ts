@@ -88,6 +88,8 @@ export class FakeXtables implements CommandRunner {
 	readonly deletions: string[] = [];
 	/** Thrown before a command runs, where it returns an error. */
 	failBefore: (command: string, input: string) => Error | undefined = () => undefined;
+	/** Commands for which this is true do not end before they are canceled. */
+	hangs: (command: string) => boolean = () => false;
 	/** Called before a command runs: somebody else's work at that moment. */
 	meddle: (command: string) => void = () => {};
 
@@ -98,6 +100,7 @@ export class FakeXtables implements CommandRunner {
 		this.ran.push(command);
 		if (options.signal.aborted) throw new CommandError("COMMAND_CANCELED", { file });
 		this.meddle(command);
+		if (this.hangs(command)) await canceled(file, options.signal);
 		const failure = this.failBefore(command, input);
 		if (failure !== undefined) throw failure;
 		const stdout = this.#answer(file, args, input);
@@ -125,6 +128,14 @@ export class FakeXtables implements CommandRunner {
 		this.deletions.push(args[0] === "-R" ? input : args.join(" "));
 		return "";
 	}
+}
+
+/** Rejects when the signal aborts. */
+function canceled(file: string, signal: AbortSignal): Promise<never> {
+	return new Promise((_, reject) => {
+		const end = () => reject(new CommandError("COMMAND_CANCELED", { file }));
+		signal.addEventListener("abort", end, { once: true });
+	});
 }
 
 function edit(chains: Chains, line: string, refuse: (why: string) => void): void {

@@ -21,12 +21,19 @@ class Recorder implements RulesPart {
 	readonly calls: string[] = [];
 	listenFailures = new Set<string>();
 	rulesFail = false;
+	flowsFail = false;
+	/** What a cleaning of flows waits for. */
+	flowsHang: Promise<void> | undefined;
+	reconcileHang: Promise<void> | undefined;
 	#inForce: ReadonlySet<ServicePortKey> = new Set();
 	#bindings: readonly Binding[] = [];
 
 	readonly engine: RelayEngine = {
 		name: "stream",
-		reconcile: (wanted) => Promise.resolve(this.#reconcile(wanted)),
+		reconcile: async (wanted) => {
+			await this.reconcileHang;
+			return this.#reconcile(wanted);
+		},
 		retire: (referenced) => void this.calls.push(`retire ${[...referenced].join(",")}`),
 		connections: () => [],
 		failingEndpoints: () => new Map(),
@@ -43,6 +50,12 @@ class Recorder implements RulesPart {
 		if (this.rulesFail) return Promise.reject(new Error("xtables lock is held"));
 		this.#inForce = new Set(bindings.map(({ key }) => key));
 		return Promise.resolve();
+	}
+
+	async cleanFlows(signal: AbortSignal): Promise<void> {
+		this.calls.push("clean flows");
+		await this.flowsHang;
+		if (signal.aborted || this.flowsFail) throw new Error("conntrack did not end in time");
 	}
 
 	inForce(): ReadonlySet<ServicePortKey> {
@@ -78,7 +91,7 @@ function toBinding(servicePort: ServicePort): Binding {
 	};
 }
 
-function aSync(recorder: Recorder, initial?: Snapshot) {
+function aSync(recorder: Recorder, initial?: Snapshot, log = silentLog) {
 	let snapshot = initial;
 	let inForceCalls = 0;
 	const sync = new Sync({
@@ -92,7 +105,7 @@ function aSync(recorder: Recorder, initial?: Snapshot) {
 		rules: recorder,
 		rulesMinIntervalMs: 1_000,
 		modelPeriodMs: 900_000,
-		log: silentLog,
+		log,
 		clock: { wallMs: () => Date.now(), monotonicMs: () => Date.now() },
 	});
 	return {
@@ -147,6 +160,7 @@ describe("Sync", () => {
 		expect(recorder.calls).toEqual([
 			"reconcile shop/cart:http",
 			"apply shop/cart:http",
+			"clean flows",
 			`retire ${KEY}`,
 		]);
 		expect(inForceCalls()).toBe(1);
@@ -166,7 +180,11 @@ describe("Sync", () => {
 		await vi.advanceTimersByTimeAsync(150);
 		expect(recorder.calls).toEqual(["reconcile shop/cart:http"]);
 		await vi.advanceTimersByTimeAsync(1_000);
-		expect(recorder.calls.slice(1)).toEqual(["apply shop/cart:http", `retire ${KEY}`]);
+		expect(recorder.calls.slice(1)).toEqual([
+			"apply shop/cart:http",
+			"clean flows",
+			`retire ${KEY}`,
+		]);
 		await sync.stop();
 	});
 
@@ -187,7 +205,7 @@ describe("Sync", () => {
 		recorder.rulesFail = false;
 		recorder.calls.length = 0;
 		await vi.advanceTimersByTimeAsync(20_000);
-		expect(recorder.calls).toEqual(["apply ", "retire "]);
+		expect(recorder.calls).toEqual(["apply ", "clean flows", "retire "]);
 		expect(sync.state().rulesProblem).toBeUndefined();
 		expect(sync.state().unappliedSinceMs).toBeUndefined();
 		expect(inForceCalls()).toBe(2);
@@ -219,6 +237,84 @@ describe("Sync", () => {
 		await vi.advanceTimersByTimeAsync(10);
 		expect(recorder.calls[0]).toBe("verify and apply shop/cart:http");
 		await sync.stop();
+	});
+
+	it("waits for no cleaning of UDP flows: neither to be in force nor to apply newer rules", async () => {
+		const recorder = new Recorder();
+		const hang = Promise.withResolvers<void>();
+		recorder.flowsHang = hang.promise;
+		const { sync, set, inForceCalls } = aSync(recorder);
+		set(cart);
+		await vi.advanceTimersByTimeAsync(2_000);
+		expect(inForceCalls()).toBe(1);
+		set(both);
+		await vi.advanceTimersByTimeAsync(2_000);
+		expect(inForceCalls()).toBe(2);
+		expect(recorder.calls.filter((call) => call === "clean flows")).toHaveLength(1);
+		// What flows still lead to stays open meanwhile.
+		expect(recorder.calls.join(" ")).not.toContain("retire");
+		hang.resolve();
+		await vi.advanceTimersByTimeAsync(2_000);
+		expect(recorder.calls.slice(-3)).toEqual([
+			expect.stringContaining("retire"),
+			"clean flows",
+			expect.stringContaining("retire"),
+		]);
+		await sync.stop();
+	});
+
+	it("cleans UDP flows again after a failure, and lets go of listeners all the same", async () => {
+		const recorder = new Recorder();
+		recorder.flowsFail = true;
+		const { sync, set } = aSync(recorder);
+		set(cart);
+		await vi.advanceTimersByTimeAsync(100);
+		expect(recorder.calls.slice(-2)).toEqual(["clean flows", `retire ${KEY}`]);
+		recorder.calls.length = 0;
+		await vi.advanceTimersByTimeAsync(5_000);
+		expect(recorder.calls).toContain("clean flows");
+		recorder.flowsFail = false;
+		await vi.advanceTimersByTimeAsync(10_000);
+		recorder.calls.length = 0;
+		await vi.advanceTimersByTimeAsync(60_000);
+		expect(recorder.calls).toEqual([]);
+		await sync.stop();
+	});
+
+	it("cleans the UDP flows of a family whose rules are in force while the other's fail", async () => {
+		const recorder = new Recorder();
+		recorder.rulesFail = true;
+		const { sync, set } = aSync(recorder);
+		set(cart);
+		await vi.advanceTimersByTimeAsync(100);
+		expect(recorder.calls).toContain("clean flows");
+		expect(recorder.calls.join(" ")).not.toContain("retire");
+		await sync.stop();
+	});
+
+	it("tells of nothing after stop(): neither that all is in force nor that a cleaning was ended", async () => {
+		const recorder = new Recorder();
+		const lines: string[] = [];
+		const say = (_: object, message: string) => void lines.push(message);
+		const log = { ...silentLog, error: say, warn: say, info: say };
+		const { sync, set, inForceCalls } = aSync(recorder, undefined, log);
+		set(cart);
+		await vi.advanceTimersByTimeAsync(2_000);
+		const cleaning = Promise.withResolvers<void>();
+		recorder.flowsHang = cleaning.promise;
+		sync.requestVerify();
+		await vi.advanceTimersByTimeAsync(2_000);
+		const reconciling = Promise.withResolvers<void>();
+		recorder.reconcileHang = reconciling.promise;
+		set(snapshotOf([rawService()], [rawSlice({ endpoints: ["10.244.1.9"] })]));
+		await vi.advanceTimersByTimeAsync(500);
+		const before = inForceCalls();
+		const stopped = sync.stop();
+		cleaning.resolve();
+		reconciling.resolve();
+		await stopped;
+		expect(inForceCalls()).toBe(before);
+		expect(lines).toEqual([]);
 	});
 
 	it("begins no pass after stop()", async () => {

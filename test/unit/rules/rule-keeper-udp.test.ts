@@ -1,9 +1,10 @@
+import { setImmediate } from "node:timers/promises";
 import { beforeEach, expect, it } from "vitest";
 import { CommandError } from "../../../src/rules/command-error.ts";
 import type { RuleKeeper } from "../../../src/rules/rule-keeper.ts";
 import type { Binding } from "../../../src/services/service-port.ts";
 import { FakeXtables } from "../../kit/fake-xtables.ts";
-import { dns, keeperOn, shop, web } from "../../kit/keeper.ts";
+import { dns, keeperOn, shop, states, web } from "../../kit/keeper.ts";
 
 const { signal } = new AbortController();
 
@@ -20,19 +21,55 @@ const flow = (port: number, source = "10.1.0.1") =>
 	`udp 17 29 src=10.1.0.2 dst=10.96.0.53 sport=4000 dport=53 src=${source} dst=10.1.0.2 sport=${port} dport=4000 mark=0 use=1`;
 
 it("UDP flows are looked at when UDP rules have changed, and at no other time", async () => {
-	const listings = () => host.ran.filter((command) => command.startsWith("conntrack -L")).length;
+	const listings = async () => {
+		await keeper.cleanFlows(signal);
+		return host.ran.filter((command) => command.startsWith("conntrack -L")).length;
+	};
 	await keeper.apply([web], signal);
-	expect(listings()).toBe(0);
+	expect(await listings()).toBe(0);
 	await keeper.apply([web, dns], signal);
-	expect(listings()).toBe(1);
+	expect(await listings()).toBe(1);
 	await keeper.apply([shop, dns], signal);
 	await keeper.verify(signal);
-	expect(listings()).toBe(1);
+	expect(await listings()).toBe(1);
 	host.ipv4.flush();
 	await keeper.verify(signal);
-	expect(listings()).toBe(2);
+	expect(await listings()).toBe(2);
 	await keeper.apply([shop], signal);
-	expect(listings()).toBe(3);
+	expect(await listings()).toBe(3);
+});
+
+it("a conntrack that hangs holds up no change of the rules", async () => {
+	host.hangs = (command) => command.startsWith("conntrack");
+	const cleaning = new AbortController();
+	await keeper.apply([dns], signal);
+	const cleaned = keeper.cleanFlows(cleaning.signal);
+
+	expect(await states(keeper.apply([web], signal))).toEqual(["applied", "intact"]);
+	expect(await states(keeper.remove(signal))).toEqual(["applied", "applied"]);
+
+	cleaning.abort();
+	expect(await cleaned).toMatchObject([
+		{ family: "ipv4", result: { state: "failed", error: { code: "COMMAND_CANCELED" } } },
+		{ family: "ipv6", result: { state: "idle" } },
+	]);
+});
+
+it("cleanings at the same time are done one after the other", async () => {
+	host.hangs = (command) => command.startsWith("conntrack");
+	const first = new AbortController();
+	await keeper.apply([dns], signal);
+	const cleanings = [keeper.cleanFlows(first.signal), keeper.cleanFlows(signal)];
+	await setImmediate();
+	expect(host.ran.filter((command) => command.startsWith("conntrack"))).toHaveLength(1);
+
+	host.hangs = () => false;
+	first.abort();
+
+	expect((await Promise.all(cleanings)).map(([ipv4]) => ipv4?.result.state)).toEqual([
+		"failed",
+		"cleaned",
+	]);
 });
 
 it.each<[string, Binding[], Binding[], readonly string[], number]>([
@@ -45,6 +82,7 @@ it.each<[string, Binding[], Binding[], readonly string[], number]>([
 	host.conntrack = flows;
 
 	await keeper.apply(after, signal);
+	await keeper.cleanFlows(signal);
 
 	expect(host.deletions.join("").split("\n").filter(Boolean)).toHaveLength(deletions);
 });
@@ -55,17 +93,21 @@ it("a successor deletes flows to the predecessor's port, also of ServicePorts th
 	host.conntrack = [flow(30_053)];
 
 	await successor.apply([web], signal);
+	await successor.cleanFlows(signal);
 
 	expect(host.deletions).toHaveLength(1);
 });
 
 it("captureOff() leaves UDP flows alone, remove() ends them", async () => {
 	await keeper.apply([dns], signal);
+	await keeper.cleanFlows(signal);
 	host.conntrack = [flow(30_053)];
 
 	await keeper.captureOff(signal);
+	await keeper.cleanFlows(signal);
 	expect(host.deletions).toEqual([]);
 	await keeper.remove(signal);
+	await keeper.cleanFlows(signal);
 	expect(host.deletions).toHaveLength(1);
 });
 
@@ -75,22 +117,24 @@ it("without conntrack rules are applied all the same, and it is counted", async 
 			? new CommandError("COMMAND_NOT_INSTALLED", { file: "conntrack" })
 			: undefined;
 
-	const { families } = await keeper.apply([dns], signal);
+	expect(await states(keeper.apply([dns], signal))).toEqual(["applied", "intact"]);
 
-	expect(families[0]).toMatchObject({
-		result: { state: "applied" },
-		conntrack: { state: "absent" },
-	});
+	expect(await keeper.cleanFlows(signal)).toEqual([
+		{ family: "ipv4", result: { state: "absent" } },
+		{ family: "ipv6", result: { state: "idle" } },
+	]);
 	expect(keeper.facts().conntrackFailures).toBe(1);
 });
 
 it("a repair after captureOff() leaves flows alone that whoever took over has made", async () => {
 	await keeper.apply([dns], signal);
+	await keeper.cleanFlows(signal);
 	await keeper.captureOff(signal);
 	host.conntrack = [flow(53, "10.2.1.2")];
 	host.ipv4.flush();
 
 	const { families } = await keeper.verify(signal);
+	await keeper.cleanFlows(signal);
 
 	expect(families[0]?.result).toMatchObject({ state: "repaired" });
 	expect(host.deletions).toEqual([]);

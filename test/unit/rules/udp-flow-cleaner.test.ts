@@ -1,6 +1,7 @@
 import { beforeEach, expect, it } from "vitest";
 import { CommandError } from "../../../src/rules/command-error.ts";
 import { UdpFlowCleaner } from "../../../src/rules/udp-flow-cleaner.ts";
+import { toPort } from "../../../src/services/port.ts";
 import { aBinding } from "../../kit/bindings.ts";
 import { FakeXtables } from "../../kit/fake-xtables.ts";
 
@@ -115,4 +116,25 @@ it("old targets are remembered up to a bound while conntrack fails; the oldest a
 
 	expect(await cleaner.clean(signal)).toEqual({ state: "cleaned", deleted: 1 });
 	expect(host.deletions.join("")).toContain("--reply-port-src 30000");
+});
+
+it("what changed while clean() was at work is judged by the newer rules, and is not forgotten", async () => {
+	const moved = { ...dns, proxyPort: toPort(30_054) };
+	host.conntrack = [
+		line("10.1.0.2", "10.1.0.1", 29_999),
+		line("10.1.0.2", "10.1.0.1", 30_053),
+		line("10.1.0.2", "10.1.0.1", 30_054),
+	];
+	host.meddle = (command) => {
+		if (command.startsWith("conntrack -L")) cleaner.expect([moved], []);
+		host.meddle = () => {};
+	};
+	cleaner.expect([dns], []);
+
+	expect(await cleaner.clean(signal)).toEqual({ state: "cleaned", deleted: 1 });
+	expect(host.deletions.join("")).toContain("--reply-port-src 29999");
+	expect(host.deletions.join("")).not.toContain("--reply-port-src 30054");
+
+	expect(await cleaner.clean(signal)).toEqual({ state: "cleaned", deleted: 2 });
+	expect(host.deletions.join("")).toContain("--reply-port-src 30053");
 });
