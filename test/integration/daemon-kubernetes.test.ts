@@ -69,6 +69,23 @@ describe.skipIf(labProblem() !== undefined)("the daemon on a cluster's API", () 
 		await daemon.waitForLog(({ msg }) => /recovered|again/.test(msg));
 	});
 
+	it("a list of another kind does not pass for an empty cluster", async () => {
+		const daemon = start();
+		await daemon.ready();
+		const always = -1;
+		await api.fail({ fault: { status: 422 }, withParameter: "sendInitialEvents", times: always });
+		const body = JSON.stringify({ kind: "PodList", apiVersion: "v1", metadata: {}, items: [] });
+		await api.fail({ fault: { status: 200, body }, verb: "list", times: always });
+		await api.tell("compact");
+		await api.tell("cut");
+		await daemon.waitForLog((line) => JSON.stringify(line).includes("with a PodList of v1"), {
+			timeoutMs: 40_000,
+		});
+		expect(await ask(10, 3)).toEqual({ ep1: 1, ep2: 1, ep3: 1 });
+		const { body: health } = await daemon.get("/healthz");
+		expect(JSON.parse(health).sources[0]).toMatchObject({ failing: true, synced: true });
+	});
+
 	it("starts before the API is there, and is not ready until it is", async () => {
 		await api.tell("stop");
 		const daemon = start();

@@ -19,6 +19,8 @@ export type ApiErrorCode =
 	| "too-big"
 	/** Something that no API server sends. */
 	| "bad-answer"
+	/** JSON of another kind than was asked for. */
+	| "wrong-kind"
 	/** An HTTP status, or an ERROR event, that has no code of its own below. */
 	| "status"
 	/** 410: the resourceVersion or the continue token is too old. */

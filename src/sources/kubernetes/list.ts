@@ -3,6 +3,7 @@ import { notJsonError, readJson } from "./body.ts";
 import type { ReflectorLimits } from "./limits.ts";
 import type { ListInProgress } from "./object-store.ts";
 import { isRecord, metadataOf, resourceVersionOf } from "./records.ts";
+import { requireItems } from "./require-kind.ts";
 import { type Resource, selectorsOf } from "./resources.ts";
 import type { ApiResponse, Transport } from "./transport.ts";
 
@@ -95,9 +96,8 @@ async function readPage(options: ListOptions, token: string): Promise<Page> {
 		totalMs: limits.listTotalMs,
 		maxBytes: limits.maxPageBytes,
 	});
-	// An empty list may come as null: that is how Go writes a nil slice.
-	const items = isRecord(body) ? (body["items"] ?? []) : undefined;
-	if (!Array.isArray(items)) throw notJsonError(response);
+	if (!isRecord(body)) throw notJsonError(response);
+	const items = requireItems(body, resource, response.asked);
 	const next = metadataOf(body)["continue"];
 	return {
 		items,

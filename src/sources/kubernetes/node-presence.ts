@@ -2,6 +2,11 @@ import type { Log } from "../../shared/log.ts";
 import { ApiError } from "./api-errors.ts";
 import type { ProblemSlot } from "./problems.ts";
 
+/** What may be so of nodes and of nothing else. */
+function isAboutNodes({ code, status }: ApiError): boolean {
+	return status === 403 || status === 404 || code === "wrong-kind";
+}
+
 /**
  * Says, once each time it changes, that this node's Node object cannot be read or is not there. No
  * more than a warning: without it only the node's zone and addresses are unknown.
@@ -21,7 +26,7 @@ export class NodePresence {
 	slot(): ProblemSlot {
 		return {
 			report: (error) => {
-				if (!(error instanceof ApiError) || (error.status !== 403 && error.status !== 404)) return;
+				if (!(error instanceof ApiError) || !isAboutNodes(error)) return;
 				if (this.#state === "denied") return;
 				this.#state = "denied";
 				this.#log.warn({ node: this.#nodeName, reason: error.message }, "node object unreadable");

@@ -150,7 +150,8 @@ export class Reflector<T> {
 			const headersMs = this.#options.limits.streamIdleMs;
 			const response = await this.#openWatch(choice, query, headersMs, signal);
 			const { asked } = response;
-			session = new WatchSession({ asked, sink: store, initial, resourceVersion: "" });
+			const { resource } = choice;
+			session = new WatchSession({ asked, resource, sink: store, initial, resourceVersion: "" });
 			return await this.#follow(response, session);
 		} catch (error) {
 			if (session?.isCurrent !== true) this.#streamFailures += 1;
@@ -163,6 +164,7 @@ export class Reflector<T> {
 		const response = await this.#openWatch(choice, { resourceVersion: from }, headersMs, signal);
 		const session = new WatchSession({
 			asked: response.asked,
+			resource: choice.resource,
 			sink: this.#options.store,
 			initial: undefined,
 			resourceVersion: from,
@@ -317,7 +319,9 @@ export class Reflector<T> {
 	}
 
 	#decideNext(error: ApiError): void {
-		if (error.code === "expired" || error.code === "version-too-large") this.#relistNewest();
+		// After what was of another kind, a watch from the same version would bring it again.
+		const relists = ["expired", "version-too-large", "wrong-kind"];
+		if (relists.includes(error.code)) this.#relistNewest();
 		if (error.code === "too-big" && this.#watchFrom === undefined) this.#wantsNewest = true;
 		if (error.code !== "status") return;
 		const status = error.status ?? 0;

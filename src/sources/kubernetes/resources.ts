@@ -3,6 +3,8 @@ export interface Resource {
 	readonly kind: "Service" | "EndpointSlice" | "Endpoints" | "Node";
 	/** As RBAC names it: "endpointslices". */
 	readonly plural: string;
+	/** "discovery.k8s.io/v1": as objects of it name it. */
+	readonly apiVersion: string;
 	/** As RBAC names it; "" is the core group. */
 	readonly group: string;
 	/** "/apis/discovery.k8s.io/v1/endpointslices". */
@@ -29,6 +31,7 @@ export function servicesResource(serviceProxyName: string | undefined): Resource
 	return {
 		kind: "Service",
 		plural: "services",
+		apiVersion: "v1",
 		group: "",
 		path: "/api/v1/services",
 		labelSelector:
@@ -49,13 +52,16 @@ export function slicesResource(version: SliceVersion): Resource {
 	};
 	if (version === "endpoints") {
 		const path = "/api/v1/endpoints";
-		return { kind: "Endpoints", plural: "endpoints", group: "", path, ...common };
+		return { kind: "Endpoints", plural: "endpoints", apiVersion: "v1", group: "", path, ...common };
 	}
+	const group = "discovery.k8s.io";
+	const apiVersion = `${group}/${version}`;
 	return {
 		kind: "EndpointSlice",
 		plural: "endpointslices",
-		group: "discovery.k8s.io",
-		path: `/apis/discovery.k8s.io/${version}/endpointslices`,
+		apiVersion,
+		group,
+		path: `/apis/${apiVersion}/endpointslices`,
 		...common,
 	};
 }
@@ -65,6 +71,7 @@ export function nodeResource(nodeName: string): Resource {
 	return {
 		kind: "Node",
 		plural: "nodes",
+		apiVersion: "v1",
 		group: "",
 		path: "/api/v1/nodes",
 		labelSelector: undefined,

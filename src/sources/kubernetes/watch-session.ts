@@ -1,6 +1,8 @@
 import { type ApiError, type Asked, parseStatus, statusError } from "./api-errors.ts";
 import type { ListInProgress } from "./object-store.ts";
 import { isRecord, metadataOf, resourceVersionOf } from "./records.ts";
+import { requireKind } from "./require-kind.ts";
+import type { Resource } from "./resources.ts";
 
 /** Where the events of a watch go. */
 interface EventSink {
@@ -12,6 +14,8 @@ interface EventSink {
 
 export interface WatchSessionOptions {
 	readonly asked: Asked;
+	/** What the events are about. */
+	readonly resource: Pick<Resource, "kind" | "apiVersion">;
 	readonly sink: EventSink;
 	/** The list that a streaming list begins with; undefined for a plain watch. */
 	readonly initial: ListInProgress | undefined;
@@ -49,7 +53,7 @@ export class WatchSession {
 		return this.#resourceVersion;
 	}
 
-	/** Events so far, bookmarks too. */
+	/** Events taken in so far, bookmarks too. */
 	get eventCount(): number {
 		return this.#eventCount;
 	}
@@ -61,10 +65,17 @@ export class WatchSession {
 		return changed;
 	}
 
-	/** @throws {ApiError} at an ERROR event: the watch is over, the state is what it was before it. */
+	/**
+	 * @throws {ApiError} at an ERROR event, and at an object of another kind than was asked for: the
+	 * watch is over, the state is what it was before it.
+	 */
 	take(event: unknown): void {
 		const type = isRecord(event) ? event["type"] : undefined;
 		const object = isRecord(event) ? event["object"] : undefined;
+		if (typeof type !== "string") return;
+		if (type === "ERROR") throw this.#error(object);
+		const { resource, asked } = this.#options;
+		requireKind(object, resource, asked);
 		this.#eventCount += 1;
 		switch (type) {
 			case "ADDED":
@@ -77,8 +88,6 @@ export class WatchSession {
 			case "BOOKMARK":
 				this.#endInitial(object);
 				break;
-			case "ERROR":
-				throw this.#error(object);
 			default:
 				// An event type of a later Kubernetes: what it says cannot be known.
 				return;

@@ -1,6 +1,6 @@
 import type { Database } from "./database.ts";
 import type { SeenRequest } from "./faults.ts";
-import { matchesFields, matchesLabels } from "./objects.ts";
+import { KINDS, matchesFields, matchesLabels } from "./objects.ts";
 
 /** What the server serves, and to whom. */
 export interface Served {
@@ -90,5 +90,5 @@ function list({ plural, query }: SeenRequest, apiVersion: string, database: Data
 	const next = start + items.length;
 	const more = next < matching.length ? { continue: `${next}` } : {};
 	const metadata = { resourceVersion: `${database.version}`, ...more };
-	return { json: { kind: "List", apiVersion, metadata, items } };
+	return { json: { kind: `${KINDS[plural]}List`, apiVersion, metadata, items } };
 }

@@ -21,6 +21,11 @@ export const PLURALS: Readonly<Record<string, string>> = {
 	Node: "nodes",
 };
 
+/** "Service" for "services". */
+export const KINDS: Readonly<Record<string, string>> = Object.fromEntries(
+	Object.entries(PLURALS).map(([kind, plural]) => [plural, kind]),
+);
+
 export function keyOf(object: ApiObject): string {
 	return `${object.metadata.namespace ?? ""}/${object.metadata.name}`;
 }

@@ -159,6 +159,61 @@ describe("a server that fails", () => {
 	});
 });
 
+describe("a server that answers with another kind", () => {
+	const podList = { kind: "PodList", apiVersion: "v1", metadata: { resourceVersion: "9" } };
+
+	it.each<[string, object, RegExp]>([
+		["another list", { ...podList, items: [] }, /with a PodList of v1, wanted a ServiceList of v1/],
+		["nothing", {}, /with something without a kind, wanted a ServiceList of v1/],
+		["a list without items", { ...podList, kind: "ServiceList" }, /a ServiceList without items/],
+	])("%s is refused: the last state stays, and is asked for again", async (_what, body, said) => {
+		const { api, running } = await aWatchedCluster();
+		api.options = { ...api.options, streamingLists: false };
+		api.failNext({
+			fault: { status: 200, body: JSON.stringify(body) },
+			plural: "services",
+			verb: "list",
+			times: 3,
+		});
+		api.database.compact();
+		api.cutWatches();
+		await until("said", () => said.test(running.source.status().problem ?? ""));
+		expect(running.services()).toEqual(["shop/cart"]);
+		api.put(apiService("late"));
+		await until("followed", () => running.services().includes("shop/late"));
+		await until("well again", () => running.source.status().problem === undefined);
+		expect(running.services()).toEqual(["shop/cart", "shop/late"]);
+	});
+
+	it("is never synced by it", async () => {
+		const api = await serveApi({ streamingLists: false });
+		api.failNext({
+			fault: { status: 200, body: "{}" },
+			verb: "list",
+			times: Number.POSITIVE_INFINITY,
+		});
+		const running = runSource({ kubeconfig: undefined, master: api.url });
+		await until("tried often", () => api.requests.length > 12);
+		expect(running.source.isSynced()).toBe(false);
+		expect(said(running, "node object unreadable")).toHaveLength(1);
+	});
+
+	it("in a watch is said, and leads to a fresh list", async () => {
+		const { api, running } = await aWatchedCluster();
+		const pod = { kind: "Pod", apiVersion: "v1", metadata: { name: "p", namespace: "shop" } };
+		for (const watch of api.openWatches) {
+			if (watch.plural === "services") watch.line({ type: "ADDED", object: pod });
+		}
+		await until("said", () => said(running, "cluster source failing").length === 1);
+		expect(JSON.stringify(said(running, "cluster source failing"))).toContain("a Pod of v1");
+		api.put(apiService("late"));
+		await until("followed", () => running.services().includes("shop/late"));
+		expect(running.services()).toEqual(["shop/cart", "shop/late"]);
+		const lists = api.requests.filter(({ query }) => query["sendInitialEvents"] !== undefined);
+		expect(lists.filter(({ plural }) => plural === "services")).toHaveLength(2);
+	});
+});
+
 describe("a server that falls silent", () => {
 	const limits = { watchIdleMs: 150, watchHeadersMs: 150, streamIdleMs: 150 };
 

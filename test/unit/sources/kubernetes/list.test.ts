@@ -32,6 +32,13 @@ function answering(answer: (request: ApiRequest) => unknown) {
 	return { requests, transport };
 }
 
+/** A page as servers send it. */
+function page(items: unknown, metadata: Readonly<Record<string, unknown>> = {}) {
+	return { kind: "ServiceList", apiVersion: "v1", metadata, items };
+}
+
+const item = (name: string) => ({ metadata: { name } });
+
 async function* once(text: string): AsyncGenerator<Uint8Array> {
 	yield await Promise.resolve(Buffer.from(text));
 }
@@ -65,9 +72,12 @@ describe("readList()", () => {
 		const { requests, transport } = answering(({ query }) => {
 			const first = query["continue"] === undefined;
 			const more = first ? { continue: "t" } : {};
-			return { metadata: { resourceVersion: "7", ...more }, items: [first ? 1 : 2] };
+			return page([item(first ? "a" : "b")], { resourceVersion: "7", ...more });
 		});
-		expect(await read(transport, "5")).toEqual({ collected: [1, 2], resourceVersion: "7" });
+		expect(await read(transport, "5")).toEqual({
+			collected: [item("a"), item("b")],
+			resourceVersion: "7",
+		});
 		expect(requests.map(({ query }) => [query["resourceVersion"], query["continue"]])).toEqual([
 			["5", undefined],
 			[undefined, "t"],
@@ -76,18 +86,21 @@ describe("readList()", () => {
 	});
 
 	it("takes null for an empty list, as Go writes it", async () => {
-		const { transport } = answering(() => ({ metadata: { resourceVersion: "7" }, items: null }));
+		const { transport } = answering(() => page(null, { resourceVersion: "7" }));
 		expect(await read(transport)).toEqual({ collected: [], resourceVersion: "7" });
 	});
 
 	it("begins anew at the newest version when its token is too old, a few times", async () => {
 		let refusals = 2;
 		const { requests, transport } = answering(({ query }) => {
-			if (query["continue"] === undefined) return { metadata: { continue: "t" }, items: [1] };
+			if (query["continue"] === undefined) return page([item("a")], { continue: "t" });
 			refusals -= 1;
-			return refusals < 0 ? { metadata: { resourceVersion: "9" }, items: [2] } : tooOld;
+			return refusals < 0 ? page([item("b")], { resourceVersion: "9" }) : tooOld;
 		});
-		expect(await read(transport)).toEqual({ collected: [1, 2], resourceVersion: "9" });
+		expect(await read(transport)).toEqual({
+			collected: [item("a"), item("b")],
+			resourceVersion: "9",
+		});
 		expect(requests.map(({ query }) => query["resourceVersion"])).toEqual([
 			"0",
 			undefined,
@@ -100,19 +113,19 @@ describe("readList()", () => {
 
 	it("gives up on tokens that are too old each time", async () => {
 		const { requests, transport } = answering(({ query }) =>
-			query["continue"] === undefined ? { metadata: { continue: "t" }, items: [] } : tooOld,
+			query["continue"] === undefined ? page([], { continue: "t" }) : tooOld,
 		);
 		await expect(read(transport)).rejects.toMatchObject({ code: "bad-answer" });
 		expect(requests).toHaveLength(8);
 	});
 
 	it("gives up on a list without end", async () => {
-		const { requests, transport } = answering(() => ({ metadata: { continue: "t" }, items: [] }));
+		const { requests, transport } = answering(() => page([], { continue: "t" }));
 		await expect(read(transport)).rejects.toMatchObject({ code: "bad-answer" });
 		expect(requests).toHaveLength(2_000);
 	});
 
-	it.each([["<html>"], ['"text"'], ['{"items":{}}'], ["[]"]])("refuses %s", async (body) => {
+	it.each([["<html>"], ['"text"'], ["[]"]])("refuses %s", async (body) => {
 		const { transport } = answering(() => body);
 		await expect(read(transport)).rejects.toMatchObject({
 			code: "bad-answer",
@@ -120,8 +133,32 @@ describe("readList()", () => {
 		});
 	});
 
+	it.each<[string, unknown]>([
+		["something without a kind", {}],
+		["a PodList of v1", { ...page([]), kind: "PodList" }],
+		["a ServiceList of v2", { ...page([]), apiVersion: "v2" }],
+		["a ServiceList of no version", { ...page([]), apiVersion: undefined }],
+		["a ServiceList without items", page(undefined)],
+		["a ServiceList without items", page({})],
+		["a Pod of v1 in its ServiceList", page([item("a"), { kind: "Pod", apiVersion: "v1" }])],
+		["a Service of v9 in its ServiceList", page([{ kind: "Service", apiVersion: "v9" }])],
+		["a Pod for ged of v1", { ...page([]), kind: "Pod\nfor\u202eged" }],
+	])("takes %s for no list of Services", async (got, body) => {
+		const { transport } = answering(() => body);
+		await expect(read(transport)).rejects.toMatchObject({
+			code: "wrong-kind",
+			message: `The API server at https://api answers "list" on "services" with ${got}, wanted a ServiceList of v1: check that the address is that of a Kubernetes API server`,
+		});
+	});
+
+	it("takes items that name the kind that they are", async () => {
+		const named = { kind: "Service", apiVersion: "v1", metadata: { name: "a" } };
+		const { transport } = answering(() => page([named], { resourceVersion: "7" }));
+		expect(await read(transport)).toEqual({ collected: [named], resourceVersion: "7" });
+	});
+
 	it("refuses a page that is too big", async () => {
-		const { transport } = answering(() => ({ items: ["x".repeat(1_000)] }));
+		const { transport } = answering(() => page(["x".repeat(1_000)]));
 		await expect(read(transport, "0", { maxPageBytes: 1_000 })).rejects.toMatchObject({
 			code: "too-big",
 		});

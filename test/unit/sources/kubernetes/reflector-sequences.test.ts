@@ -37,12 +37,14 @@ const step = fc.oneof(
 				"unknown event",
 				"error event",
 				"gone event",
+				"foreign event",
 				"delete of unknown",
 				"refuse next",
 				"gone next",
 				"busy next",
 				"behind next",
 				"lost next",
+				"foreign next",
 			),
 		}),
 	},
@@ -58,6 +60,7 @@ const refusals: Readonly<Record<string, () => ApiError>> = {
 	"busy next": () => new ApiError("status", "busy", { status: 429, retryAfterMs: 1_000 }),
 	"behind next": () => new ApiError("version-too-large", "behind", { status: 504 }),
 	"lost next": lost,
+	"foreign next": () => new ApiError("wrong-kind", "a PodList"),
 };
 
 const lines: Readonly<Record<string, string>> = {
@@ -65,6 +68,7 @@ const lines: Readonly<Record<string, string>> = {
 	"unknown event": `${JSON.stringify({ type: "NEW", object: apiService("a") })}\n`,
 	"error event": `${JSON.stringify({ type: "ERROR", object: { code: 500, message: "etcd" } })}\n`,
 	"gone event": `${JSON.stringify({ type: "ERROR", object: { code: 410, reason: "Expired" } })}\n`,
+	"foreign event": `${JSON.stringify({ type: "DELETED", object: { ...apiService("a"), kind: "Pod" } })}\n`,
 	"delete of unknown": `${JSON.stringify({ type: "DELETED", object: apiService("unknown") })}\n`,
 };
 

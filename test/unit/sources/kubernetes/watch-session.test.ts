@@ -1,4 +1,5 @@
 import { describe, expect, test as it } from "vitest";
+import { servicesResource } from "../../../../src/sources/kubernetes/resources.ts";
 import { WatchSession } from "../../../../src/sources/kubernetes/watch-session.ts";
 
 const asked = {
@@ -24,6 +25,7 @@ function aSession(initial = false) {
 	};
 	const session = new WatchSession({
 		asked,
+		resource: servicesResource(undefined),
 		sink,
 		initial: initial ? list : undefined,
 		resourceVersion: initial ? "" : "5",
@@ -86,6 +88,41 @@ describe("WatchSession", () => {
 			expect.objectContaining({ code: "status", status: 500 }),
 		);
 		expect(error(null)).toThrow(expect.objectContaining({ code: "status" }));
+	});
+
+	it.each([
+		["ADDED", { kind: "Pod", apiVersion: "v1" }, "a Pod of v1"],
+		["MODIFIED", { kind: "Service", apiVersion: "v2" }, "a Service of v2"],
+		["DELETED", { kind: "Node" }, "a Node of no version"],
+		["BOOKMARK", { kind: "Pod", apiVersion: "v1" }, "a Pod of v1"],
+	])("is over at %s of another kind, which changes nothing", (type, kind, got) => {
+		const { calls, session } = aSession();
+		const object = { ...kind, metadata: { name: "a", resourceVersion: "9" } };
+		expect(() => session.take({ type, object })).toThrow(
+			expect.objectContaining({
+				code: "wrong-kind",
+				message: `The API server at https://api answers "watch" on "services" with ${got}, wanted a Service of v1: check that the address is that of a Kubernetes API server`,
+			}),
+		);
+		expect(calls).toEqual([]);
+		expect(session.resourceVersion).toBe("5");
+		expect(session.eventCount).toBe(0);
+	});
+
+	it("takes events of the kind that was asked for", () => {
+		const { calls, session } = aSession();
+		const object = { kind: "Service", apiVersion: "v1", metadata: { resourceVersion: "9" } };
+		session.take({ type: "ADDED", object });
+		session.take({ type: "BOOKMARK", object });
+		expect(calls).toHaveLength(1);
+		expect(session.eventCount).toBe(2);
+	});
+
+	it("counts no ERROR and nothing that is no event", () => {
+		const { session } = aSession();
+		for (const odd of [null, 1, "x", [], {}, { type: 1 }]) session.take(odd);
+		expect(() => session.take({ type: "ERROR", object: {} })).toThrow(/status 500/);
+		expect(session.eventCount).toBe(0);
 	});
 
 	it("takes anything that is no event without a change", () => {
