@@ -63,7 +63,7 @@ export async function readJson(response: ApiResponse, bounds: BodyBounds): Promi
 	}
 }
 
-export function notJsonError({ asked }: ApiResponse): ApiError {
+export function notJsonError({ asked }: Pick<ApiResponse, "asked">): ApiError {
 	return new ApiError(
 		"bad-answer",
 		`The API server at ${asked.server} answers "${asked.verb}" on "${asked.plural}" with something that is not its JSON: check that the address is that of a Kubernetes API server`,

@@ -1,6 +1,7 @@
 import { ApiError } from "./api-errors.ts";
 import { readJson } from "./body.ts";
 import { isRecord } from "./records.ts";
+import { requireAnswer } from "./require-kind.ts";
 import type { SliceVersion } from "./resources.ts";
 import type { Transport } from "./transport.ts";
 
@@ -9,6 +10,7 @@ const GROUP = {
 	group: "discovery.k8s.io",
 	path: "/apis/discovery.k8s.io",
 } as const;
+const API_GROUP = { kind: "APIGroup", apiVersion: "v1" } as const;
 const MAX_BYTES = 1024 * 1024;
 
 /**
@@ -39,7 +41,8 @@ async function servedVersions(
 		const response = await transport.get(request, signal);
 		const bounds = { idleMs: () => timeoutMs, totalMs: timeoutMs, maxBytes: MAX_BYTES };
 		const body = await readJson(response, bounds);
-		const versions = isRecord(body) && Array.isArray(body["versions"]) ? body["versions"] : [];
+		const { versions: listed } = requireAnswer(body, API_GROUP, response.asked);
+		const versions = Array.isArray(listed) ? listed : [];
 		return new Set(versions.map((entry) => (isRecord(entry) ? String(entry["version"]) : "")));
 	} catch (error) {
 		if (!(error instanceof ApiError)) throw error;

@@ -1,31 +1,40 @@
 import { ApiError, type Asked, oneLine } from "./api-errors.ts";
+import { notJsonError } from "./body.ts";
 import { isRecord, type UnknownRecord } from "./records.ts";
-import type { Resource } from "./resources.ts";
 
-type Wanted = Pick<Resource, "kind" | "apiVersion">;
+interface Wanted {
+	readonly kind: string;
+	readonly apiVersion: string;
+}
+
+/**
+ * The body of an answer, which is to be of this kind.
+ *
+ * Anything else would count as one that is empty.
+ *
+ * @throws {ApiError} "wrong-kind"; "bad-answer" where it is no object at all.
+ */
+export function requireAnswer(body: unknown, wanted: Wanted, asked: Asked): UnknownRecord {
+	if (!isRecord(body)) throw notJsonError({ asked });
+	const { kind, apiVersion } = wanted;
+	if (body["kind"] === kind && body["apiVersion"] === apiVersion) return body;
+	throw wrongKind(describeKind(body), wanted, asked);
+}
 
 /**
  * The items of a list's page, none of which says that it is of another kind. In lists, API servers
  * leave kind and version out of the items.
  *
- * Anything else than the list that was asked for would count as an empty cluster, or as one without
- * the objects that are missing here.
- *
- * @throws {ApiError} "wrong-kind"
+ * @param wanted of the items.
+ * @throws {ApiError} as {@link requireAnswer}.
  */
-export function requireItems(
-	body: UnknownRecord,
-	wanted: Wanted,
-	asked: Asked,
-): readonly unknown[] {
-	const { kind, apiVersion } = wanted;
-	const list = { kind: `${kind}List`, apiVersion };
-	if (body["kind"] !== list.kind || body["apiVersion"] !== apiVersion) {
-		throw wrongKind(describeKind(body), list, asked);
-	}
+export function requireItems(body: unknown, wanted: Wanted, asked: Asked): readonly unknown[] {
+	const list = { kind: `${wanted.kind}List`, apiVersion: wanted.apiVersion };
+	const { items: listed } = requireAnswer(body, list, asked);
 	// An empty list may come as null: that is how Go writes a nil slice. It never leaves the field out.
-	const items = body["items"] === null ? [] : body["items"];
-	if (!Array.isArray(items)) throw wrongKind(`a ${list.kind} without items`, list, asked);
+	const items = listed === null ? [] : listed;
+	if (!Array.isArray(items))
+		throw wrongKind(`${withArticle(list.kind)} without items`, list, asked);
 	for (const item of items) {
 		if (!isOther(item, wanted)) continue;
 		throw wrongKind(`${describeKind(item)} in its ${list.kind}`, list, asked);
@@ -51,19 +60,19 @@ function isOther(object: unknown, wanted: Wanted): object is UnknownRecord {
 	return kind !== wanted.kind || apiVersion !== wanted.apiVersion;
 }
 
-function wrongKind(
-	got: string,
-	wanted: { readonly kind: string; readonly apiVersion: string },
-	{ server, verb, plural }: Asked,
-): ApiError {
+function wrongKind(got: string, wanted: Wanted, { server, verb, plural }: Asked): ApiError {
 	return new ApiError(
 		"wrong-kind",
-		`The API server at ${server} answers "${verb}" on "${plural}" with ${got}, wanted a ${wanted.kind} of ${wanted.apiVersion}: check that the address is that of a Kubernetes API server`,
+		`The API server at ${server} answers "${verb}" on "${plural}" with ${got}, wanted ${withArticle(wanted.kind)} of ${wanted.apiVersion}: check that the address is that of a Kubernetes API server`,
 	);
 }
 
 function describeKind({ kind, apiVersion }: UnknownRecord): string {
 	if (typeof kind !== "string" || kind === "") return "something without a kind";
 	const version = typeof apiVersion === "string" ? oneLine(apiVersion, 60) : "no version";
-	return `a ${oneLine(kind, 60)} of ${version}`;
+	return `${withArticle(oneLine(kind, 60))} of ${version}`;
+}
+
+function withArticle(noun: string): string {
+	return `${/^[AEIO]/.test(noun) ? "an" : "a"} ${noun}`;
 }

@@ -1,8 +1,11 @@
+import { Readable } from "node:stream";
 import { describe, expect, test as it } from "vitest";
 import { silentLog } from "../../../../src/shared/log.ts";
 import { ApiError } from "../../../../src/sources/kubernetes/api-errors.ts";
+import { chooseSliceVersion } from "../../../../src/sources/kubernetes/discovery.ts";
 import { type Resource, slicesResource } from "../../../../src/sources/kubernetes/resources.ts";
 import { SliceChoice } from "../../../../src/sources/kubernetes/slice-choice.ts";
+import type { Transport } from "../../../../src/sources/kubernetes/transport.ts";
 import { MemoryApi } from "./memory-api.ts";
 
 const refuse = () => ({ admitted: false, problems: [] }) as const;
@@ -39,6 +42,22 @@ describe("SliceChoice", () => {
 			slicesResource("endpoints").path,
 		]);
 		expect((await choose(third)).path).toBe(slicesResource("v1").path);
+	});
+
+	it("takes no other answer for a cluster without slices", async () => {
+		const transport: Transport = {
+			get: ({ verb, resource: { plural, group, path } }) =>
+				Promise.resolve({
+					asked: { server: "https://api", verb, plural, group, path, credentials: "a test" },
+					body: Readable.from([Buffer.from("{}")]),
+					pinged: false,
+					cancel: () => {},
+				}),
+		};
+		await expect(chooseSliceVersion(transport, new Set(), 1_000, signal)).rejects.toMatchObject({
+			code: "wrong-kind",
+			message: expect.stringContaining("something without a kind, wanted an APIGroup of v1"),
+		});
 	});
 
 	it("chooses nothing where the server cannot be asked", async () => {
