@@ -3,6 +3,7 @@ import { ApiError } from "./api-errors.ts";
 import { notJsonError, readBounded } from "./body.ts";
 import { JsonLines } from "./json-lines.ts";
 import type { ReflectorLimits } from "./limits.ts";
+import { ListPace } from "./list-pace.ts";
 import type { ApiResponse } from "./transport.ts";
 import type { WatchSession } from "./watch-session.ts";
 
@@ -24,7 +25,7 @@ export interface FollowOptions {
  */
 export async function followWatch(options: FollowOptions): Promise<"ended" | "silent"> {
 	const { response, session, limits, clock, onProgress } = options;
-	const startedMs = clock.monotonicMs();
+	const pace = new ListPace(limits, clock.monotonicMs());
 	const lines = new JsonLines(limits.maxEventBytes);
 	const currentIdleMs = response.pinged ? limits.pingedWatchIdleMs : limits.watchIdleMs;
 	const idleMs = () => (session.isCurrent ? currentIdleMs : limits.streamIdleMs);
@@ -35,8 +36,8 @@ export async function followWatch(options: FollowOptions): Promise<"ended" | "si
 			} finally {
 				onProgress();
 			}
-			const tookMs = clock.monotonicMs() - startedMs;
-			if (!session.isCurrent && tookMs > limits.listTotalMs) throw endlessListError(response);
+			const isLate = !session.isCurrent && pace.isTooSlow(clock.monotonicMs(), session.listedCount);
+			if (isLate) throw endlessListError(response);
 		}
 	} catch (error) {
 		const isSilent = error instanceof ApiError && error.code === "idle" && session.isCurrent;

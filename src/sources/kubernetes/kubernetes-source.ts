@@ -25,6 +25,7 @@ import { Problems } from "./problems.ts";
 import { Reflector } from "./reflector.ts";
 import { nodeResource, servicesResource } from "./resources.ts";
 import { SliceChoice } from "./slice-choice.ts";
+import { StreamingLists } from "./streaming-lists.ts";
 
 /**
  * The cluster as a source: Services, EndpointSlices (or what an old cluster has instead) and this
@@ -177,7 +178,8 @@ class KubernetesSource implements Source {
 		const limits = { ...DEFAULT_LIMITS, ...this.#options.limits };
 		const transport = this.#client;
 		const onChange = () => this.#onChange(signal);
-		const common = { transport, limits, clock, random, log, onChange };
+		const streaming = new StreamingLists({ clock, log, retryMs: limits.streamRetryMs });
+		const common = { transport, streaming, limits, clock, random, log, onChange };
 		const slices = new SliceChoice({ transport, admit, timeoutMs: limits.watchHeadersMs, log });
 		return {
 			services: new Reflector<Service>({

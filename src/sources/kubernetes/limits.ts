@@ -9,6 +9,11 @@ export interface ReflectorLimits {
 	 * once; ones that do not may take it for a watch without events and say nothing for ever.
 	 */
 	readonly streamIdleMs: number;
+	/** Each such stretch of a streaming list has to bring so many objects. See {@link ListPace}. */
+	readonly streamWindowMs: number;
+	readonly streamWindowObjects: number;
+	/** A server whose streaming lists do not work is asked for pages only for this long. */
+	readonly streamRetryMs: number;
 	/** One page, or all of a streaming list. */
 	readonly listTotalMs: number;
 	/**
@@ -44,6 +49,9 @@ export const DEFAULT_LIMITS: ReflectorLimits = {
 	listHeadersMs: 60_000,
 	listIdleMs: 30_000,
 	streamIdleMs: 5_000,
+	streamWindowMs: 5_000,
+	streamWindowObjects: 25,
+	streamRetryMs: 3_600_000,
 	listTotalMs: 300_000,
 	maxPageBytes: 256 * 1024 * 1024,
 	maxEventBytes: 16 * 1024 * 1024,

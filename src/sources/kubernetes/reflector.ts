@@ -9,6 +9,7 @@ import type { ObjectStore, Reading } from "./object-store.ts";
 import { Pace, type Sleep } from "./pace.ts";
 import type { ProblemSlot } from "./problems.ts";
 import { type Resource, selectorsOf } from "./resources.ts";
+import type { StreamingLists } from "./streaming-lists.ts";
 import type { ApiResponse, Transport } from "./transport.ts";
 import { WatchSession } from "./watch-session.ts";
 
@@ -26,6 +27,7 @@ export interface ReflectorOptions<T> {
 	choose(refused: Resource | undefined, signal: AbortSignal): Promise<Choice<T>> | Choice<T>;
 	readonly store: ObjectStore<T>;
 	readonly transport: Transport;
+	readonly streaming: StreamingLists;
 	readonly problems: ProblemSlot;
 	/** Called after each batch of changes, at the first complete list and the first failure. Must not throw. */
 	readonly onChange: () => void;
@@ -68,7 +70,8 @@ export class Reflector<T> {
 	/** The newest version seen, for a list that must not go back in time; undefined: none, or not served any more. */
 	#lastVersion: string | undefined;
 	#wantsNewest = false;
-	#streams = true;
+	/** Whether the last request was for a streaming list. */
+	#streamed = false;
 	#streamFailures = 0;
 	#failures = 0;
 	#shortWatches = 0;
@@ -120,8 +123,11 @@ export class Reflector<T> {
 			// Versions of one collection mean nothing in another one.
 			this.#lastVersion = undefined;
 		}
+		const { streaming } = this.#options;
+		const lists = this.#watchFrom === undefined;
+		this.#streamed = lists && streaming.mayTry() && this.#streamFailures < 2;
 		if (this.#watchFrom !== undefined) return this.#watch(this.#choice, this.#watchFrom, signal);
-		if (this.#streams && this.#streamFailures < 2) return this.#streamList(this.#choice, signal);
+		if (this.#streamed) return this.#streamList(this.#choice, signal);
 		await this.#pageList(this.#choice, signal);
 		return "calm";
 	}
@@ -225,6 +231,7 @@ export class Reflector<T> {
 		const changed = session.takeChanged();
 		if (!session.isCurrent) return;
 		if (this.#watchFrom === undefined) {
+			this.#options.streaming.worked();
 			this.#listed(session.resourceVersion, changed);
 		} else {
 			this.#freshAtMs = this.#options.clock.wallMs();
@@ -294,7 +301,7 @@ export class Reflector<T> {
 	#adapt(error: ApiError): boolean {
 		const choice = this.#choice;
 		const { log } = this.#options;
-		const streamed = this.#watchFrom === undefined && this.#streams && this.#streamFailures > 0;
+		const streamed = this.#streamed && this.#watchFrom === undefined;
 		const aboutField = /field (selector|label)|spec\.clusterIP/.test(error.serverMessage);
 		const hasField =
 			choice?.resource.fieldSelectorOptional === true &&
@@ -310,12 +317,7 @@ export class Reflector<T> {
 			this.#streamFailures = 0;
 			return true;
 		}
-		if (streamed && refusesStreaming(error)) {
-			log.debug({ kind: choice?.resource.kind }, "server has no streaming lists, reading pages");
-			this.#streams = false;
-			return true;
-		}
-		return false;
+		return streamed && this.#options.streaming.learn(error);
 	}
 
 	#decideNext(error: ApiError): void {
@@ -337,13 +339,6 @@ export class Reflector<T> {
 
 function askedWait(error: unknown): number {
 	return error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0;
-}
-
-/** 4xx that say "I do not know this kind of request", and servers that ignore what they do not know. */
-function refusesStreaming(error: ApiError): boolean {
-	if (["bad-answer", "timeout", "idle"].includes(error.code)) return true;
-	const status = error.status ?? 0;
-	return status >= 400 && status < 500 && ![401, 403, 404, 408, 409, 429].includes(status);
 }
 
 /** What happens to every watch now and then, and is over with the next request. */

@@ -35,6 +35,7 @@ export class WatchSession {
 	#initial: ListInProgress | undefined;
 	#resourceVersion: string;
 	#eventCount = 0;
+	#listedCount = 0;
 	#changed = false;
 
 	constructor(options: WatchSessionOptions) {
@@ -58,6 +59,11 @@ export class WatchSession {
 		return this.#eventCount;
 	}
 
+	/** Objects that an initial list has brought so far; changes of those in between do not count. */
+	get listedCount(): number {
+		return this.#listedCount;
+	}
+
 	/** Whether the state changed since the last call. */
 	takeChanged(): boolean {
 		const changed = this.#changed;
@@ -79,6 +85,9 @@ export class WatchSession {
 		this.#eventCount += 1;
 		switch (type) {
 			case "ADDED":
+				if (!this.isCurrent) this.#listedCount += 1;
+				this.#put(object);
+				break;
 			case "MODIFIED":
 				this.#put(object);
 				break;

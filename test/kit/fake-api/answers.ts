@@ -6,7 +6,8 @@ import { KINDS, matchesFields, matchesLabels } from "./objects.ts";
 export interface Served {
 	/** Which versions of discovery.k8s.io are served; default v1. */
 	readonly sliceVersions?: readonly string[];
-	readonly streamingLists?: boolean;
+	/** "ignored": they are taken for plain watches, as servers before Kubernetes 1.19 do. */
+	readonly streamingLists?: boolean | "ignored";
 	/** Whether `spec.clusterIP` may be selected by, as from Kubernetes 1.31 on. */
 	readonly clusterIpSelector?: boolean;
 	/** A bearer token that each request must have. */

@@ -224,6 +224,7 @@ export class FakeApi {
 			apiVersion,
 			query,
 			bookmarkMs: this.options.bookmarkMs ?? 60_000,
+			ignoresStreams: this.options.streamingLists === "ignored",
 			output: {
 				write: (text) => void response.write(text),
 				end: () => void response.end(),

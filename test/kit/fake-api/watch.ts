@@ -17,6 +17,8 @@ export interface WatchOptions {
 	readonly query: Readonly<Record<string, string>>;
 	readonly output: WatchOutput;
 	readonly bookmarkMs: number;
+	/** A streaming list is answered as a plain watch. */
+	readonly ignoresStreams?: boolean;
 }
 
 /** One open watch: the events of its kind and selectors, as lines of JSON. */
@@ -34,16 +36,9 @@ export class Watch {
 
 	/** Sends what the client asked to begin with, then what changes. */
 	start(): void {
-		const { database, plural, query, bookmarkMs } = this.#options;
+		const { database, query, bookmarkMs } = this.#options;
 		this.#unlisten = database.listen((change) => this.#send(change));
-		if (query["sendInitialEvents"] === "true") {
-			for (const object of database.list(plural)) {
-				if (this.matches(object)) this.event("ADDED", object);
-			}
-			this.bookmark({ "k8s.io/initial-events-end": "true" });
-		} else if (!this.#sendMissed()) {
-			return;
-		}
+		if (!this.#sendInitial()) return;
 		const everyBookmark = setInterval(() => this.bookmark(), bookmarkMs);
 		const timeoutMs = Number(query["timeoutSeconds"] ?? 1_800) * 1_000;
 		const lastBookmark = setTimeout(() => this.bookmark(), Math.max(0, timeoutMs - 2_000));
@@ -53,6 +48,19 @@ export class Watch {
 			setTimeout(() => this.end(), timeoutMs),
 		);
 		for (const timer of this.#timers) timer.unref();
+	}
+
+	/** @returns false where the watch is over. */
+	#sendInitial(): boolean {
+		const { database, plural, query, ignoresStreams } = this.#options;
+		const streams = query["sendInitialEvents"] === "true" && ignoresStreams !== true;
+		// A plain watch from no version begins with what is there, too, but does not say where that ends.
+		if (!streams && (query["resourceVersion"] ?? "0") !== "0") return this.#sendMissed();
+		for (const object of database.list(plural)) {
+			if (this.matches(object)) this.event("ADDED", object);
+		}
+		if (streams) this.bookmark({ "k8s.io/initial-events-end": "true" });
+		return true;
 	}
 
 	#sendMissed(): boolean {

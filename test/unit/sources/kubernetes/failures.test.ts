@@ -1,5 +1,6 @@
-import { describe, expect, test as it } from "vitest";
-import { apiService, apiSlice } from "../../../kit/fake-api/api-objects.ts";
+import { describe, expect, test as it, onTestFinished } from "vitest";
+import { apiNode, apiService, apiSlice } from "../../../kit/fake-api/api-objects.ts";
+import type { FakeApi } from "../../../kit/fake-api/fake-api.ts";
 import type { Fault } from "../../../kit/fake-api/faults.ts";
 import { type Running, runSource, serveApi, until } from "./source-kit.ts";
 
@@ -253,6 +254,47 @@ describe("a server that falls silent", () => {
 		const running = runSource({ kubeconfig: undefined, master: api.url }, { limits });
 		await until("synced", () => running.source.isSynced());
 		expect(running.services()).toEqual(["shop/cart"]);
+	});
+});
+
+describe("a server that takes a streaming list for a plain watch", () => {
+	const limits = { streamIdleMs: 200, streamWindowMs: 200 };
+
+	/** Puts objects again and again, so that watches are never silent. */
+	function keepBusy(api: FakeApi): void {
+		const busy = setInterval(() => {
+			api.put(apiService("busy"));
+			api.put(apiSlice("busy", ["10.244.1.10"]));
+			api.put(apiNode("node1"));
+		}, 10);
+		onTestFinished(() => clearInterval(busy));
+	}
+
+	it("is asked by pages, and this is said once", async () => {
+		const api = await serveApi({ streamingLists: "ignored" });
+		api.put(apiService("cart"));
+		keepBusy(api);
+		const running = runSource({ kubeconfig: undefined, master: api.url }, { limits });
+		await until("synced", () => running.source.isSynced());
+		expect(running.services()).toContain("shop/cart");
+		const warnings = said(running, "streaming lists do not work here, reading lists in pages");
+		expect(warnings).toMatchObject([
+			{ level: "warn", fields: { reason: expect.stringContaining("to an end") } },
+		]);
+		expect(running.source.status().problem).toBeUndefined();
+	});
+
+	it("is not asked for streams at each list anew", async () => {
+		const api = await serveApi({ streamingLists: "ignored" });
+		keepBusy(api);
+		const running = runSource({ kubeconfig: undefined, master: api.url }, { limits });
+		await until("synced", () => running.source.isSynced());
+		const since = api.requests.length;
+		api.database.compact();
+		api.cutWatches();
+		const anew = () => api.requests.slice(since);
+		await until("listed", () => anew().some(({ verb }) => verb === "list"));
+		expect(anew().filter(({ query }) => query["sendInitialEvents"])).toEqual([]);
 	});
 });
 

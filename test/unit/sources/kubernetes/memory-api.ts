@@ -61,6 +61,7 @@ export class MemoryApi implements Transport {
 			apiVersion: answer.watchOf,
 			query,
 			bookmarkMs: 1_000_000,
+			ignoresStreams: this.served.streamingLists === "ignored",
 			output: {
 				write: (text) => pipe.write(text),
 				end: () => this.#finish(watch, () => pipe.end()),

@@ -8,6 +8,7 @@ import { DEFAULT_LIMITS } from "../../../../src/sources/kubernetes/limits.ts";
 import { ObjectStore, one } from "../../../../src/sources/kubernetes/object-store.ts";
 import { Reflector } from "../../../../src/sources/kubernetes/reflector.ts";
 import { servicesResource } from "../../../../src/sources/kubernetes/resources.ts";
+import { StreamingLists } from "../../../../src/sources/kubernetes/streaming-lists.ts";
 import { apiService } from "../../../kit/fake-api/api-objects.ts";
 import type { ApiObject } from "../../../kit/fake-api/objects.ts";
 import type { Watch } from "../../../kit/fake-api/watch.ts";
@@ -137,11 +138,13 @@ async function run(
 	const api = new MemoryApi({ streamingLists });
 	const store = readServices();
 	const bugs: unknown[] = [];
+	const clock = { wallMs: () => 0, monotonicMs: () => 0 };
 	const resource = servicesResource(undefined);
 	const reflector = new Reflector<Service>({
 		choose: () => ({ resource, reading: { kind: "Service", admit: one(admitService) } }),
 		store,
 		transport: api,
+		streaming: new StreamingLists({ clock, log: silentLog, retryMs: 1_000 }),
 		problems: {
 			report: (error) => {
 				if (!(error instanceof ApiError)) bugs.push(error);
@@ -150,7 +153,7 @@ async function run(
 		},
 		onChange: () => {},
 		limits: DEFAULT_LIMITS,
-		clock: { wallMs: () => 0, monotonicMs: () => 0 },
+		clock,
 		random: () => 0.5,
 		log: silentLog,
 		sleep: turn,

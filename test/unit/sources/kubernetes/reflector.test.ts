@@ -7,6 +7,7 @@ import { DEFAULT_LIMITS } from "../../../../src/sources/kubernetes/limits.ts";
 import { ObjectStore, one } from "../../../../src/sources/kubernetes/object-store.ts";
 import { Reflector } from "../../../../src/sources/kubernetes/reflector.ts";
 import { servicesResource } from "../../../../src/sources/kubernetes/resources.ts";
+import { StreamingLists } from "../../../../src/sources/kubernetes/streaming-lists.ts";
 import { apiService } from "../../../kit/fake-api/api-objects.ts";
 import { lost, MemoryApi } from "./memory-api.ts";
 import { until } from "./source-kit.ts";
@@ -18,16 +19,19 @@ function aReflector(streamingLists = false, failures: readonly ApiError[] = []) 
 	const store = new ObjectStore<Service>(reading, silentLog);
 	const waits: number[] = [];
 	let changes = 0;
+	let nowMs = 0;
+	const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs };
 	const reflector = new Reflector<Service>({
 		choose: () => ({ resource: servicesResource(undefined), reading }),
 		store,
 		transport: api,
+		streaming: new StreamingLists({ clock, log: silentLog, retryMs: DEFAULT_LIMITS.streamRetryMs }),
 		problems: { report: () => {}, clear: () => {} },
 		onChange: () => {
 			changes += 1;
 		},
 		limits: DEFAULT_LIMITS,
-		clock: { wallMs: () => 0, monotonicMs: () => 0 },
+		clock,
 		random: () => 0.5,
 		log: silentLog,
 		sleep: (ms) => {
@@ -42,7 +46,10 @@ function aReflector(streamingLists = false, failures: readonly ApiError[] = []) 
 		await running;
 		api.close();
 	});
-	return { api, reflector, store, waits, changes: () => changes };
+	const later = (ms: number) => {
+		nowMs += ms;
+	};
+	return { api, reflector, store, waits, later, changes: () => changes };
 }
 
 describe("Reflector", () => {
@@ -66,14 +73,20 @@ describe("Reflector", () => {
 		expect(api.requests).toHaveLength(3);
 	});
 
-	it("never asks for a streaming list again where it was refused", async () => {
-		const { api } = aReflector();
-		await until("watching", () => api.watches.length === 1);
-		api.database.compact();
-		api.close();
-		await until("watching again", () => api.watches.length === 1);
-		const streams = api.requests.filter(({ query }) => query["sendInitialEvents"] !== undefined);
-		expect(streams).toHaveLength(1);
+	it("asks for no streaming list again for an hour where it was refused", async () => {
+		const { api, later } = aReflector();
+		const relist = async () => {
+			await until("watching", () => api.watches.length === 1);
+			api.database.compact();
+			api.close();
+			await until("watching again", () => api.watches.length === 1);
+			return api.requests.filter(({ query }) => query["sendInitialEvents"] !== undefined).length;
+		};
+		expect(await relist()).toBe(1);
+		later(3_599_999);
+		expect(await relist()).toBe(1);
+		later(1);
+		expect(await relist()).toBe(2);
 	});
 
 	it("reads a list that is too big for one answer in pages", async () => {

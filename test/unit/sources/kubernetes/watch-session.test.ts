@@ -77,6 +77,23 @@ describe("WatchSession", () => {
 		expect(calls.map((call) => call.split(" ")[0])).toEqual(["list", "commit", "put"]);
 	});
 
+	it("an initial list may change while it is on its way, and counts what it brings", () => {
+		const { calls, session } = aSession(true);
+		for (const type of ["ADDED", "MODIFIED", "ADDED", "DELETED"]) session.take(event(type, "30"));
+		expect(session.listedCount).toBe(2);
+		session.take(bookmark("40", true));
+		session.take(event("ADDED", "41"));
+		expect(session.listedCount).toBe(2);
+		expect(calls.map((call) => call.split(" ")[0])).toEqual([
+			"list",
+			"list",
+			"list",
+			"unlist",
+			"commit",
+			"put",
+		]);
+	});
+
 	it("says which ERROR events call for a fresh list", () => {
 		const error = (object: unknown) => () => aSession().session.take({ type: "ERROR", object });
 		expect(error({ code: 410 })).toThrow(expect.objectContaining({ code: "expired" }));
