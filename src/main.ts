@@ -5,7 +5,7 @@ import process from "node:process";
 // this comes before anything that takes time to load. (--disable-sigusr1 would block the signal.)
 process.on("SIGUSR1", () => {});
 
-/** For what may keep the process from ending once everything is over: a bug must not hang a stop. */
+/** For what may keep the process from ending once everything is over: a bug must not hang a command. */
 const LINGER_MS = 5_000;
 
 // A reader that goes away (`status | head`) is no failure of ours.

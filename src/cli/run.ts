@@ -65,6 +65,13 @@ async function runDaemon(host: Host, flags: FlagTexts, config: Config): Promise<
 		},
 	});
 	listen(host, daemon);
+	const status = await endOf(daemon);
+	// What is open now is at most a log line that nobody reads: it has been waited for.
+	host.exit(status);
+	return status;
+}
+
+async function endOf(daemon: Daemon): Promise<number> {
 	try {
 		await daemon.ended;
 		return EXIT_FINE;

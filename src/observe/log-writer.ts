@@ -52,6 +52,8 @@ export class LogWriter implements LogDestination {
 	#inFlightSinceMs: number | undefined;
 	#scheduled: boolean = false;
 	#isMidLine: boolean = false;
+	/** The end has waited for the reader already, in vain. */
+	#hasWaited: boolean = false;
 	#dropped = 0;
 	#droppedTold = 0;
 	#tellRoomAgain: (droppedLines: number) => void = () => {};
@@ -91,18 +93,16 @@ export class LogWriter implements LogDestination {
 		if (!this.#scheduled) return;
 		const { promise, resolve } = Promise.withResolvers<void>();
 		this.#waiting.push(resolve);
-		const timer = setTimeout(resolve, timeoutMs);
+		const timer = setTimeout(() => {
+			this.#hasWaited = true;
+			resolve();
+		}, timeoutMs);
 		await promise;
 		clearTimeout(timer);
 	}
 
 	flushSync(): void {
-		if (this.#inFlightSinceMs !== undefined) {
-			// A thread that has been at it for so long is stuck, and so would we be.
-			if (performance.now() - this.#inFlightSinceMs > EXIT_WAIT_MS) return;
-			pause(FULL_RETRY_MS);
-			this.#batch = undefined;
-		}
+		if (!this.#takeFromThread()) return;
 		const giveUpAtMs = performance.now() + EXIT_WAIT_MS;
 		for (;;) {
 			this.#batch ??= this.#nextBatch();
@@ -110,7 +110,7 @@ export class LogWriter implements LogDestination {
 			try {
 				this.#advance(writeSync(this.#fd, this.#batch.bytes));
 			} catch (error) {
-				if (!isFull(error)) return;
+				if (!isFull(error) || this.#hasWaited) return;
 				pause(FULL_RETRY_MS);
 			}
 		}
@@ -119,6 +119,15 @@ export class LogWriter implements LogDestination {
 	/** For tests: gives the descriptor back that was opened anew. */
 	close(): void {
 		if (this.#reopened) closeSync(this.#fd);
+	}
+
+	/** False where a thread that writes is stuck: so would we be. */
+	#takeFromThread(): boolean {
+		if (this.#inFlightSinceMs === undefined) return true;
+		if (this.#hasWaited || performance.now() - this.#inFlightSinceMs > EXIT_WAIT_MS) return false;
+		pause(FULL_RETRY_MS);
+		this.#batch = undefined;
+		return true;
 	}
 
 	#pump(): void {

@@ -29,6 +29,17 @@ describe("run", () => {
 		expect(host.started()?.options.version).toBe("1.2.3");
 	});
 
+	it("leaves at once then, with the same status: nothing that is left over may hold up a stop", async () => {
+		const host = fakeHost();
+		host.endDaemon();
+		await run("run --manifests /m", host);
+		expect(host.exits).toEqual([0]);
+		const failing = fakeHost();
+		failing.endDaemon(new Error("boom"));
+		await run("run --manifests /m", failing);
+		expect(failing.exits).toEqual([1]);
+	});
+
 	it.each([
 		["-v4", "debug"],
 		["-v 2", "info"],

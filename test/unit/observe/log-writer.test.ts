@@ -141,6 +141,31 @@ describe("LogWriter", () => {
 		closeSync(reader);
 		writer.close();
 	});
+
+	it("waits for such a reader once only", async () => {
+		const { reader, writer: fd } = aPipe();
+		const writer = new LogWriter(fd);
+		for (const line of numbered(2_000, 1_000)) writer.write(line);
+		await writer.flush(50);
+		const pause = vi.spyOn(Atomics, "wait");
+		writer.flushSync();
+		expect(pause).not.toHaveBeenCalled();
+		pause.mockRestore();
+		closeSync(reader);
+		writer.close();
+	});
+
+	it("writes at the end what a reader that is back has room for", async () => {
+		const { reader, writer: fd } = aPipe();
+		const writer = new LogWriter(fd);
+		for (const line of numbered(100, 1_000)) writer.write(line);
+		await writer.flush(50);
+		const early = readAvailable(reader);
+		writer.flushSync();
+		expect((early + readAvailable(reader)).length).toBe(numbered(100, 1_000).join("").length);
+		closeSync(reader);
+		writer.close();
+	});
 });
 
 describe("the process's own logger", () => {
