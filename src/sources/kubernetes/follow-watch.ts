@@ -27,8 +27,7 @@ export async function followWatch(options: FollowOptions): Promise<"ended" | "si
 	const { response, session, limits, clock, onProgress } = options;
 	const pace = new ListPace(limits, clock.monotonicMs());
 	const lines = new JsonLines(limits.maxEventBytes);
-	const currentIdleMs = response.pinged ? limits.pingedWatchIdleMs : limits.watchIdleMs;
-	const idleMs = () => (session.isCurrent ? currentIdleMs : limits.streamIdleMs);
+	const idleMs = () => (session.isCurrent ? limits.watchIdleMs : limits.streamIdleMs);
 	try {
 		for await (const chunk of readBounded(response, { idleMs })) {
 			try {

@@ -199,6 +199,8 @@ class KubernetesSource implements Source {
 			}),
 			node: new Reflector<NodeInfo>({
 				...common,
+				// Nobody waits for a change of the Node: not worth the short watches of a quiet collection.
+				limits: { ...limits, watchIdleMs: limits.nodeWatchIdleMs },
 				store: this.#nodes,
 				problems: this.#presence.slot(),
 				choose: () => ({

@@ -25,14 +25,16 @@ export interface ReflectorLimits {
 	readonly maxEventBytes: number;
 	/** The headers of a watch, and the answer of discovery. */
 	readonly watchHeadersMs: number;
-	/** How long a watch without pings may be silent. See {@link Reflector}. */
+	/** How long a watch may be silent. See {@link Reflector}. */
 	readonly watchIdleMs: number;
-	/** How long a watch on a pinged connection may be silent: a bookmark comes each 60 s or so. */
-	readonly pingedWatchIdleMs: number;
+	/** ... and that of this node's Node: above the 60 s after which a bookmark comes. */
+	readonly nodeWatchIdleMs: number;
 	/** The server ends a watch after a random time between these (client-go's). */
 	readonly watchTimeoutMs: readonly [number, number];
-	/** ... and the one after a watch that was too silent after this. */
-	readonly shortWatchTimeoutMs: number;
+	/** ... and a quiet one between these, before it looks dead. Random: nodes must not ask in step. */
+	readonly quietWatchTimeoutMs: readonly [number, number];
+	/** Changes in one quiet watch after which the next one need not be short. */
+	readonly busyWatchChanges: number;
 	/** A watch that ends sooner than this, without an event, has failed (client-go's). */
 	readonly shortWatchMs: number;
 	/** Such watches in a row, until the list is read anew. */
@@ -56,10 +58,11 @@ export const DEFAULT_LIMITS: ReflectorLimits = {
 	maxPageBytes: 256 * 1024 * 1024,
 	maxEventBytes: 16 * 1024 * 1024,
 	watchHeadersMs: 30_000,
-	watchIdleMs: 50_000,
-	pingedWatchIdleMs: 75_000,
+	watchIdleMs: 57_000,
+	nodeWatchIdleMs: 75_000,
 	watchTimeoutMs: [300_000, 600_000],
-	shortWatchTimeoutMs: 40_000,
+	quietWatchTimeoutMs: [40_000, 50_000],
+	busyWatchChanges: 5,
 	shortWatchMs: 1_000,
 	shortWatches: 5,
 	firstWaitMs: 800,

@@ -53,12 +53,10 @@ export interface ReflectorOptions<T> {
  * there is a wait (0.8 s to 30 s, doubled, with jitter, from the start again after two calm minutes).
  *
  * Silence: a peer that is gone is noticed by TCP keepalive (25 s) or HTTP/2 pings (30 s). A peer that
- * is there and sends nothing is noticed by the idle bound: the watch is opened again from the same
- * version, which costs the server nearly nothing. API servers send a bookmark about each 60 s, so on
- * a pinged connection the bound is above that and a healthy watch never meets it. Without pings the
- * bound has to be below a minute, and so cuts a quiet watch just before its bookmark: its version
- * would never move, and in the end be too old. So the watch after such a cut asks the server to end
- * it after 40 s: servers send a bookmark two seconds before the end.
+ * is there and sends nothing on a watch is told from a quiet cluster by the idle bound (57 s): the
+ * watch is opened again from the same version. API servers send a bookmark only each 60 s, but also
+ * two seconds before a watch's end. So the watches after such a cut ask for an early end: a quiet
+ * watch that is well is cut no more, and its version moves on. docs/decisions/0031 weighs the cost.
  */
 export class Reflector<T> {
 	readonly #options: ReflectorOptions<T>;
@@ -75,7 +73,8 @@ export class Reflector<T> {
 	#streamFailures = 0;
 	#failures = 0;
 	#shortWatches = 0;
-	#afterSilence = false;
+	/** Whether watches are to be short, so that silence means that something is wrong. */
+	#quiet = false;
 	#freshAtMs: number | undefined;
 	#synced = false;
 	#tried = false;
@@ -186,11 +185,10 @@ export class Reflector<T> {
 		signal: AbortSignal,
 	): Promise<ApiResponse> {
 		const { transport, limits, random } = this.#options;
-		const [shortest, longest] = limits.watchTimeoutMs;
-		const timeoutMs = this.#afterSilence
-			? limits.shortWatchTimeoutMs
-			: shortest + random() * (longest - shortest);
-		this.#afterSilence = false;
+		// A list takes as long as it takes.
+		const isShort = this.#quiet && !this.#streamed;
+		const [shortest, longest] = isShort ? limits.quietWatchTimeoutMs : limits.watchTimeoutMs;
+		const timeoutMs = shortest + random() * (longest - shortest);
 		const query = {
 			...selectorsOf(resource),
 			...extra,
@@ -216,7 +214,8 @@ export class Reflector<T> {
 			clearTimeout(holds);
 		}
 		const livedMs = clock.monotonicMs() - startedMs;
-		this.#afterSilence = end === "silent";
+		if (end === "silent") this.#quiet = true;
+		else if (session.changeCount >= limits.busyWatchChanges) this.#quiet = false;
 		if (livedMs >= limits.shortWatchMs || end === "silent") {
 			this.#shortWatches = 0;
 			return "calm";

@@ -36,6 +36,7 @@ export class WatchSession {
 	#resourceVersion: string;
 	#eventCount = 0;
 	#listedCount = 0;
+	#changeCount = 0;
 	#changed = false;
 
 	constructor(options: WatchSessionOptions) {
@@ -62,6 +63,11 @@ export class WatchSession {
 	/** Objects that an initial list has brought so far; changes of those in between do not count. */
 	get listedCount(): number {
 		return this.#listedCount;
+	}
+
+	/** Objects that came, changed or went while the state was current. */
+	get changeCount(): number {
+		return this.#changeCount;
 	}
 
 	/** Whether the state changed since the last call. */
@@ -108,12 +114,17 @@ export class WatchSession {
 
 	#put(object: unknown): void {
 		if (this.#initial !== undefined) this.#initial.put(object);
-		else if (this.#options.sink.put(object)) this.#changed = true;
+		else this.#count(this.#options.sink.put(object));
 	}
 
 	#remove(object: unknown): void {
 		if (this.#initial !== undefined) this.#initial.remove(object);
-		else if (this.#options.sink.remove(object)) this.#changed = true;
+		else this.#count(this.#options.sink.remove(object));
+	}
+
+	#count(changed: boolean): void {
+		this.#changeCount += 1;
+		if (changed) this.#changed = true;
 	}
 
 	#endInitial(bookmark: unknown): void {

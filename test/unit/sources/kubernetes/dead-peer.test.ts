@@ -35,6 +35,22 @@ async function aWire(port: number) {
 	};
 }
 
+describe("a peer that is there and sends nothing on its watches", () => {
+	it("is noticed over HTTP/2 by the idle bound, although it answers pings", async () => {
+		const authority = new CertificateAuthority();
+		const tls = authority.issue({ commonName: "api", names: ["IP:127.0.0.1"] });
+		const api = await serveApi({ tls, http2: true });
+		const kubeconfig = kubeconfigFor(await aFolder(), api.url, { ca: authority.cert });
+		const running = runSource({ kubeconfig, master: undefined }, { limits: { watchIdleMs: 200 } });
+		await until("watching", () => running.source.isSynced() && api.openWatches.length === 3);
+		for (const watch of api.openWatches) watch.silence();
+		api.put(apiService("late"));
+		await until("followed", () => running.services().includes("shop/late"));
+		expect(running.source.status().problem).toBeUndefined();
+		expect(api.connections).toBe(1);
+	});
+});
+
 describe("a peer that is gone without a word", () => {
 	it("is noticed over HTTP/2 by pings, long before the idle bound", async () => {
 		const authority = new CertificateAuthority();
@@ -47,7 +63,7 @@ describe("a peer that is gone without a word", () => {
 			{ kubeconfig, master: undefined },
 			{
 				timing: { pingMs: 100 },
-				limits: { pingedWatchIdleMs: 600_000, watchIdleMs: 600_000, watchHeadersMs: 600_000 },
+				limits: { watchIdleMs: 600_000, nodeWatchIdleMs: 600_000, watchHeadersMs: 600_000 },
 			},
 		);
 		await until("watching", () => running.source.isSynced() && api.openWatches.length === 3);

@@ -240,7 +240,8 @@ describe("a server that falls silent", () => {
 			return verb === "watch" && query["sendInitialEvents"] === undefined;
 		});
 		// The watch after a silence asks for an early end, whose bookmark moves the version.
-		expect(anew.map(({ query }) => query["timeoutSeconds"])).toContain("40");
+		const seconds = anew.map(({ query }) => Number(query["timeoutSeconds"]));
+		expect(seconds.some((asked) => asked >= 40 && asked <= 50)).toBe(true);
 	});
 
 	it("before the first list is asked by pages instead of a stream", async () => {

@@ -14,6 +14,10 @@ describe("what the documents promise of the cluster source", () => {
 		// An unanswered ping is noticed when the next one is due.
 		expect(2 * DEFAULT_TIMING.pingMs).toBeLessThan(60_000);
 		expect(DEFAULT_LIMITS.watchIdleMs).toBeLessThan(60_000);
+		// A quiet watch that is well ends before it looks dead, and late enough for the API server.
+		const [shortest, longest] = DEFAULT_LIMITS.quietWatchTimeoutMs;
+		expect(longest).toBeLessThan(DEFAULT_LIMITS.watchIdleMs - 5_000);
+		expect(shortest).toBeGreaterThanOrEqual(40_000);
 		expect(DEFAULT_LIMITS.watchHeadersMs).toBeLessThan(60_000);
 		expect(DEFAULT_TIMING.connectMs).toBeLessThan(60_000);
 	});

@@ -3,7 +3,7 @@ import { admitService } from "../../../../src/services/admit-service.ts";
 import type { Service } from "../../../../src/services/objects.ts";
 import { silentLog } from "../../../../src/shared/log.ts";
 import { ApiError } from "../../../../src/sources/kubernetes/api-errors.ts";
-import { DEFAULT_LIMITS } from "../../../../src/sources/kubernetes/limits.ts";
+import { DEFAULT_LIMITS, type ReflectorLimits } from "../../../../src/sources/kubernetes/limits.ts";
 import { ObjectStore, one } from "../../../../src/sources/kubernetes/object-store.ts";
 import { Reflector } from "../../../../src/sources/kubernetes/reflector.ts";
 import { servicesResource } from "../../../../src/sources/kubernetes/resources.ts";
@@ -12,7 +12,11 @@ import { apiService } from "../../../kit/fake-api/api-objects.ts";
 import { lost, MemoryApi } from "./memory-api.ts";
 import { until } from "./source-kit.ts";
 
-function aReflector(streamingLists = false, failures: readonly ApiError[] = []) {
+function aReflector(
+	streamingLists = false,
+	failures: readonly ApiError[] = [],
+	limits: Partial<ReflectorLimits> = {},
+) {
 	const api = new MemoryApi({ streamingLists });
 	api.failures.push(...failures);
 	const reading = { kind: "Service", admit: one(admitService) };
@@ -30,7 +34,7 @@ function aReflector(streamingLists = false, failures: readonly ApiError[] = []) 
 		onChange: () => {
 			changes += 1;
 		},
-		limits: DEFAULT_LIMITS,
+		limits: { ...DEFAULT_LIMITS, ...limits },
 		clock,
 		random: () => 0.5,
 		log: silentLog,
@@ -124,6 +128,40 @@ describe("Reflector", () => {
 			expect(api.requests.at(-1)?.query["sendInitialEvents"]).toBeUndefined();
 		},
 	);
+
+	it("asks for short watches after a silent one, until one of them brings a lot", async () => {
+		const { api } = aReflector(true, [], { watchIdleMs: 300 });
+		const next = async (what: string) => {
+			const { length } = api.requests;
+			await until(what, () => api.requests.length > length);
+			return api.requests.at(-1)?.query["timeoutSeconds"];
+		};
+		await until("watching", () => api.watches.length === 1);
+		expect(api.requests.at(-1)?.query["timeoutSeconds"]).toBe("450");
+		expect(await next("after the silence")).toBe("45");
+		const end = (changes: number) => {
+			for (let left = changes; left > 0; left -= 1) api.database.put(apiService("a"));
+			for (const watch of api.watches) {
+				watch.bookmark();
+				watch.end();
+			}
+			return next("after its end");
+		};
+		expect(await end(0)).toBe("45");
+		expect(await end(4)).toBe("45");
+		expect(await end(5)).toBe("450");
+	});
+
+	it("asks for a long time where a list comes first, also after a silence", async () => {
+		const { api } = aReflector(true, [], { watchIdleMs: 300 });
+		await until("after the silence", () => api.requests.at(-1)?.query["timeoutSeconds"] === "45");
+		api.database.compact();
+		api.failures.push(new ApiError("expired", "too old", { status: 410 }));
+		api.close();
+		const isStream = () => api.requests.at(-1)?.query["sendInitialEvents"] !== undefined;
+		await until("listed anew", isStream);
+		expect(api.requests.at(-1)?.query["timeoutSeconds"]).toBe("450");
+	});
 
 	it("tells of a batch of events once", async () => {
 		const { api, changes, store } = aReflector(true);

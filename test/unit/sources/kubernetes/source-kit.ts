@@ -15,7 +15,7 @@ const FAST: Partial<ReflectorLimits> = {
 	watchHeadersMs: 4_000,
 	streamIdleMs: 4_000,
 	watchIdleMs: 10_000,
-	pingedWatchIdleMs: 10_000,
+	nodeWatchIdleMs: 10_000,
 	shortWatchMs: 50,
 	firstWaitMs: 5,
 	maxWaitMs: 40,
