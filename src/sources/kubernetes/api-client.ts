@@ -59,7 +59,7 @@ export class ApiClient implements Transport {
 		asked: Asked,
 		signal: AbortSignal,
 	): Promise<ApiResponse> {
-		const connection = await this.#connections.for(access);
+		const dispatcher = await this.#connections.for(access);
 		signal.throwIfAborted();
 		const abort = new AbortController();
 		const onAbort = () => abort.abort();
@@ -70,7 +70,7 @@ export class ApiClient implements Transport {
 			abort.abort();
 		}, request.headersMs);
 		try {
-			const answer = await connection.dispatcher.request({
+			const answer = await dispatcher.request({
 				method: "GET",
 				origin: access.origin,
 				path: `${asked.path}?${new URLSearchParams(request.query).toString()}`,
@@ -90,7 +90,6 @@ export class ApiClient implements Transport {
 			const response = {
 				asked,
 				body: translate(answer.body, asked, end),
-				pinged: connection.isPinged(),
 				cancel: end,
 			};
 			if (answer.statusCode !== 200) {

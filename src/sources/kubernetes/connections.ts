@@ -1,14 +1,6 @@
 import { createHash } from "node:crypto";
 import type { buildConnector, Dispatcher } from "undici";
 import type { Access, TlsOptions } from "./credentials.ts";
-import { isRecord } from "./records.ts";
-
-/** A dispatcher and what is known of its connections. */
-export interface Connection {
-	readonly dispatcher: Dispatcher;
-	/** True once the server has chosen HTTP/2, where undici's pings watch over the connection. */
-	isPinged(): boolean;
-}
 
 export interface ConnectionTiming {
 	/** A connection must be there after this, in milliseconds. */
@@ -37,7 +29,7 @@ const MAX_RETIRED = 4;
  */
 export class Connections {
 	readonly #timing: ConnectionTiming;
-	#current: { readonly connection: Connection; readonly fingerprint: string } | undefined;
+	#current: { readonly dispatcher: Dispatcher; readonly fingerprint: string } | undefined;
 	readonly #retired: Dispatcher[] = [];
 
 	constructor(timing: ConnectionTiming) {
@@ -45,22 +37,22 @@ export class Connections {
 	}
 
 	/** @throws where TLS material or the proxy's address cannot be used. */
-	async for(access: Access): Promise<Connection> {
+	async for(access: Access): Promise<Dispatcher> {
 		// Loaded only when a cluster is a source. Nothing is awaited after it, so that callers who come
 		// together share what the first of them makes.
 		const undici = await import("undici");
 		const fingerprint = fingerprintOf(access);
-		if (this.#current?.fingerprint === fingerprint) return this.#current.connection;
-		const connection = connect(undici, access, this.#timing);
+		if (this.#current?.fingerprint === fingerprint) return this.#current.dispatcher;
+		const dispatcher = connect(undici, access, this.#timing);
 		this.retire();
-		this.#current = { connection, fingerprint };
-		return connection;
+		this.#current = { dispatcher, fingerprint };
+		return dispatcher;
 	}
 
 	/** The next request gets new connections; what goes on over the old ones may end by itself. */
 	retire(): void {
 		if (this.#current === undefined) return;
-		const { dispatcher } = this.#current.connection;
+		const { dispatcher } = this.#current;
 		this.#current = undefined;
 		this.#retired.push(dispatcher);
 		dispatcher.close().then(
@@ -72,7 +64,7 @@ export class Connections {
 
 	/** Resolves when no connection is open any more. */
 	async close(): Promise<void> {
-		const all = [...this.#retired, this.#current?.connection.dispatcher];
+		const all = [...this.#retired, this.#current?.dispatcher];
 		this.#current = undefined;
 		await Promise.all(all.map(destroyQuietly));
 	}
@@ -96,7 +88,7 @@ function connect(
 	{ Agent, buildConnector: build, ProxyAgent }: typeof import("undici"),
 	access: Access,
 	{ connectMs, pingMs }: ConnectionTiming,
-): Connection {
+): Dispatcher {
 	const tls: buildConnector.BuildOptions = {
 		...access.tls,
 		timeout: connectMs,
@@ -114,28 +106,9 @@ function connect(
 	};
 	if (access.proxyUrl !== undefined) {
 		const { proxyUrl: uri } = access;
-		const dispatcher = new ProxyAgent({
-			uri,
-			...common,
-			requestTls: tls,
-			connectTimeout: connectMs,
-		});
-		return { dispatcher, isPinged: () => false };
+		return new ProxyAgent({ uri, ...common, requestTls: tls, connectTimeout: connectMs });
 	}
-	let pinged = false;
-	const base = build({ ...tls, allowH2: true, preferH2: true });
-	const dispatcher = new Agent({
-		...common,
-		connect: (options, callback) => {
-			base(options, (...result) => {
-				// Beside an error there is no socket at all, whatever the type says.
-				const socket: unknown = result[1];
-				if (isRecord(socket)) pinged = socket["alpnProtocol"] === "h2";
-				callback(...result);
-			});
-		},
-	});
-	return { dispatcher, isPinged: () => pinged };
+	return new Agent({ ...common, connect: build({ ...tls, allowH2: true, preferH2: true }) });
 }
 
 /** Changes when anything about the connection changes; tells nothing of the secrets in it. */

@@ -15,11 +15,6 @@ export interface ApiResponse {
 	readonly asked: Asked;
 	/** May end at any time with an error, which is always an ApiError. */
 	readonly body: AsyncIterable<Uint8Array>;
-	/**
-	 * True where the connection is checked by pings of its own (HTTP/2), so that a peer which is gone
-	 * ends the body within half a minute, also when nothing is sent.
-	 */
-	readonly pinged: boolean;
 	/** Ends the body. Harmless when it has ended. */
 	cancel(): void;
 }

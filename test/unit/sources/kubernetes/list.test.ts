@@ -26,7 +26,7 @@ function answering(answer: (request: ApiRequest) => unknown) {
 			const body = await answer(request);
 			if (body instanceof Error) throw body;
 			const text = typeof body === "string" ? body : JSON.stringify(body);
-			return { asked, body: once(text), pinged: false, cancel: () => {} } satisfies ApiResponse;
+			return { asked, body: once(text), cancel: () => {} } satisfies ApiResponse;
 		},
 	};
 	return { requests, transport };

@@ -49,7 +49,7 @@ export class MemoryApi implements Transport {
 		}
 		const pipe = new Pipe();
 		signal.addEventListener("abort", () => pipe.fail(lost()), { once: true });
-		const response = { asked, body: pipe.read(), pinged: false, cancel: () => pipe.fail(lost()) };
+		const response = { asked, body: pipe.read(), cancel: () => pipe.fail(lost()) };
 		if ("json" in answer) {
 			pipe.write(JSON.stringify(answer.json));
 			pipe.end();

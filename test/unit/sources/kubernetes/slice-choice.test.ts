@@ -50,7 +50,6 @@ describe("SliceChoice", () => {
 				Promise.resolve({
 					asked: { server: "https://api", verb, plural, group, path, credentials: "a test" },
 					body: Readable.from([Buffer.from("{}")]),
-					pinged: false,
 					cancel: () => {},
 				}),
 		};
