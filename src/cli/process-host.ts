@@ -16,8 +16,12 @@ import { readSources } from "./read-sources.ts";
 /** Help is easier to read in lines that are not very long. */
 const MAX_COLUMNS = 110;
 
-/** This process and the host that it runs on. */
-export function processHost(): Host {
+/**
+ * This process and the host that it runs on.
+ *
+ * @param early signals that came before anybody listened: whoever listens gets each once.
+ */
+export function processHost(early: Set<string>): Host {
 	const { env } = process;
 	return {
 		out: (text) => process.stdout.write(text),
@@ -32,6 +36,7 @@ export function processHost(): Host {
 		signals: {
 			on: (name: SignalName | LastResort, listener: (error: unknown) => void) => {
 				process.on(name, listener);
+				if (early.delete(name)) setImmediate(listener);
 			},
 		},
 		exit: (code) => process.exit(code),
