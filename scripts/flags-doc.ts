@@ -72,8 +72,8 @@ the last two.
 const FILE_SECTION = `## The configuration file
 
 \`--config FILE\` reads kube-proxy's own KubeProxyConfiguration (\`kubeproxy.config.k8s.io/v1alpha1\`, YAML or JSON, as a file of its own).
-Unlike kube-proxy, **a flag that is given wins over the file**. Empty, \`0s\` and \`null\` mean the default, as in kube-proxy. Types are
-checked strictly; an unknown field is told in a warning and not used. SIGHUP reads flags and file again: the log level, the connection log
+Unlike kube-proxy, **a flag that is given wins over the file**. Empty, \`0s\` and \`null\` mean the default, as in kube-proxy; of
+\`conntrack\` only \`null\` does, and \`0\` leaves the kernel's setting alone. Types are checked strictly; an unknown field is told in a warning and not used. SIGHUP reads flags and file again: the log level, the connection log
 and the drain timeout change at once, the rest is named in the log and waits for a restart.
 
 - \`mode\` may be empty or \`userspace\`; \`iptables\`, \`ipvs\` and \`nftables\` are taken with a note, since this daemon relays in userspace

@@ -41,6 +41,8 @@ const DAEMON_ARGS = [
 	"run",
 	`--manifests=${EXAMPLES}`,
 	"--hostname-override=node1",
+	// The size of the connection tracking table is the whole host's: a show does not set it.
+	"--conntrack-max-per-core=0",
 	"--log-format=pretty",
 	"--log-connections=all",
 ];

@@ -1,3 +1,4 @@
+import type { SettingState } from "../rules/apply-conntrack-settings.ts";
 import type { ListedSource } from "./read-sources.ts";
 
 /** What `check` has found out about this host; judged in check.ts, gathered in gather-facts.ts. */
@@ -10,7 +11,10 @@ export interface HostFacts {
 	readonly capabilities: bigint | undefined;
 	readonly descriptorLimit: number;
 	readonly tables: TablesFacts;
+	/** The command. */
 	readonly conntrack: "found" | "missing";
+	/** How each setting of connection tracking that is wanted stands. */
+	readonly conntrackSettings: readonly SettingState[];
 	/** How the kernel took a sample of our rules, by family. */
 	readonly trials: readonly RuleTrial[];
 	/** Traces of other Service proxies, as people read them. */

@@ -4,16 +4,9 @@ import { showControlCharacters } from "../observe/control-characters.ts";
 import type { HostFacts, ListenTrial, RuleTrial, TablesFacts } from "./check-facts.ts";
 import { EXIT_FAILED, EXIT_FINE } from "./exit-codes.ts";
 import type { Host } from "./host.ts";
+import { judgeConntrackSettings } from "./judge-conntrack-settings.ts";
+import { type Judgement, note } from "./judgement.ts";
 import type { ListedSource } from "./read-sources.ts";
-
-/** One line of `check`. */
-interface Judgement {
-	/** `bad`: the daemon cannot do its work; `note`: it can, and somebody should know. */
-	readonly state: "good" | "note" | "bad";
-	readonly text: string;
-	/** What to do about it; only where something is to be done. */
-	readonly remedy?: string;
-}
 
 /** package.json's "engines". */
 const MIN_NODE_MAJOR = 24;
@@ -35,7 +28,7 @@ export async function checkCommand(
 	signal: AbortSignal,
 ): Promise<number> {
 	const facts = await host.doors.gatherFacts(config, signal);
-	const judgements = [...warnings.map(note), ...judge(facts, config)];
+	const judgements = [...warnings.map((text) => note(text)), ...judge(facts, config)];
 	for (const judgement of judgements) host.out(formatJudgement(judgement, host.colours));
 	const bad = judgements.filter(({ state }) => state === "bad").length;
 	host.out(
@@ -44,10 +37,6 @@ export async function checkCommand(
 			: `kube-userproxy cannot run here: ${bad} ${bad === 1 ? "thing is" : "things are"} to be done\n`,
 	);
 	return bad === 0 ? EXIT_FINE : EXIT_FAILED;
-}
-
-function note(text: string): Judgement {
-	return { state: "note", text };
 }
 
 const MARKS = { good: "✓", note: "!", bad: "✗" } as const;
@@ -75,6 +64,7 @@ export function judge(facts: HostFacts, config: Config): readonly Judgement[] {
 	return [
 		judgeNode(facts),
 		...rules,
+		...judgeConntrackSettings(facts.conntrackSettings),
 		judgeDescriptors(facts.descriptorLimit),
 		...facts.sources.flatMap(judgeSource),
 		...facts.listens.map((trial) => judgeListen(trial, config)),

@@ -22,7 +22,10 @@ const SENTENCES: readonly (readonly [pattern: RegExp, sentence: string])[] = [
 		/^(nodeport-addresses|iptables-localhost-nodeports)$/,
 		"not there yet: node ports are not served, ClusterIPs are",
 	],
-	[/^conntrack-/, "not there yet: the kernel's connection tracking settings are left alone"],
+	[
+		/^conntrack-max$/,
+		"gone from kube-proxy too; use --conntrack-max-per-core NUMBER and --conntrack-min NUMBER",
+	],
 	[/^workers$/, "not there yet: one thread moves the bytes"],
 	[
 		/^kube-api-(qps|burst|content-type)$/,
@@ -32,7 +35,10 @@ const SENTENCES: readonly (readonly [pattern: RegExp, sentence: string])[] = [
 	[/^metrics-port$/, "gone from kube-proxy too; use --metrics-bind-address IP:PORT"],
 	[/^feature-gates$/, "there are no feature gates here"],
 	[/^(profiling|show-hidden-metrics-for-version)$/, "kube-proxy's; there is nothing like it here"],
-	[/^init-only$/, "not needed: no settings of the host are changed"],
+	[
+		/^init-only$/,
+		"not needed: what of the host's settings may not be changed is told, and it runs",
+	],
 	[/^logging-format$/, "use --log-format json or pretty"],
 	[
 		/^(vmodule|logtostderr|alsologtostderr|stderrthreshold|log-dir|log-file|log-file-max-size|log-flush-frequency|log-backtrace-at|one-output|skip-headers|skip-log-headers|add-dir-header|log-(text|json)-.*)$/,

@@ -3,9 +3,11 @@ import { createServer } from "node:http";
 import { release } from "node:os";
 import type { Config, ListenAddress } from "../config/config.ts";
 import { formatListenAddress } from "../config/listen-address.ts";
+import { lookAtConntrackSettings } from "../rules/apply-conntrack-settings.ts";
 import { isCommandError } from "../rules/command-error.ts";
 import type { CommandRunner } from "../rules/command-runner.ts";
 import { findTools, type HostTools } from "../rules/find-tools.ts";
+import type { SettingFiles } from "../rules/setting-files.ts";
 import { type ChosenVariant, chooseVariant } from "../rules/variant.ts";
 import type { XtablesTools } from "../rules/xtables.ts";
 import { IP_FAMILIES } from "../services/address.ts";
@@ -23,6 +25,10 @@ const FOREIGN_CHAINS = /^:(KUBE-SERVICES|KUBE-NODEPORTS|CILIUM_[A-Z_]+) /;
 export interface FactsSources {
 	readonly runner: CommandRunner;
 	readonly readTextFile: (path: string) => Promise<string | undefined>;
+	/** The kernel's settings. */
+	readonly settings: SettingFiles;
+	/** CPUs of the host. */
+	readonly cpuCount: number;
 	readonly nodeVersion: string;
 	readonly platform: string;
 	readonly env: Readonly<Record<string, string | undefined>>;
@@ -44,6 +50,7 @@ export async function gatherFacts(
 		descriptorLimit: parseDescriptorLimit((await readTextFile("/proc/self/limits")) ?? ""),
 		tables,
 		conntrack: (await runs(runner, "conntrack", ["--version"], signal)) ? "found" : "missing",
+		conntrackSettings: lookAtConntrackSettings(config.conntrack, from.cpuCount, from.settings),
 		trials: isOn && chosen !== undefined ? await tryRules(runner, chosen, signal) : [],
 		otherProxies: await findOtherProxies(from, tools, signal),
 		ipvs: await lookForIpvs(readTextFile),

@@ -1,11 +1,12 @@
 import { readFileSync, writeFileSync } from "node:fs";
-import { hostname } from "node:os";
+import { cpus, hostname } from "node:os";
 import process from "node:process";
 import type { Config } from "../config/config.ts";
 import type { Daemon, DaemonOptions } from "../daemon/contract.ts";
 import { NodeAddresses } from "../daemon/node-addresses.ts";
 import { cleanup } from "../rules/cleanup.ts";
 import { createCommandRunner } from "../rules/command-runner.ts";
+import { settingFiles } from "../rules/setting-files.ts";
 import type { IpFamily } from "../services/address.ts";
 import type { NodeInfo } from "../services/objects.ts";
 import { silentLog } from "../shared/log.ts";
@@ -49,7 +50,14 @@ export function processHost(early: Set<string>): Host {
 			gatherFacts: (config, signal) =>
 				gatherFacts(
 					config,
-					{ ...hostLook(), env, nodeVersion: process.versions.node, platform: process.platform },
+					{
+						...hostLook(),
+						settings: settingFiles(),
+						cpuCount: Math.max(cpus().length, 1),
+						env,
+						nodeVersion: process.versions.node,
+						platform: process.platform,
+					},
 					signal,
 				),
 			nodeAddressOf,

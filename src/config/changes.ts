@@ -21,6 +21,7 @@ const APPLIED: Readonly<Record<keyof Config, "live" | "restart">> = {
 	udpIdleMs: "restart",
 	udpFirstAnswerMs: "restart",
 	maxUdpFlows: "restart",
+	conntrack: "restart",
 	drainTimeoutMs: "live",
 	healthzBindAddress: "restart",
 	metricsBindAddress: "restart",

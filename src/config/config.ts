@@ -48,6 +48,8 @@ export interface Config {
 	readonly udpFirstAnswerMs: number;
 	/** UDP flows kept at most, over all Services. */
 	readonly maxUdpFlows: number;
+	/** Settings of the kernel's connection tracking. */
+	readonly conntrack: ConntrackConfig;
 	/** Existing connections get this long at a stop, in milliseconds. */
 	readonly drainTimeoutMs: number;
 	/** Undefined: not served. */
@@ -61,6 +63,19 @@ export interface Config {
 	readonly logFormat: "json" | "pretty";
 	readonly logLevel: LogLevel;
 	readonly logConnections: LogConnections;
+}
+
+/** 0 and false: the setting is left alone. Timeouts in seconds, as the kernel has them. */
+export interface ConntrackConfig {
+	/** Connections tracked per CPU; 0 leaves the size of the table alone, whatever `min` says. */
+	readonly maxPerCore: number;
+	/** ... and at least this many. */
+	readonly min: number;
+	readonly tcpEstablishedS: number;
+	readonly tcpCloseWaitS: number;
+	readonly tcpBeLiberal: boolean;
+	readonly udpS: number;
+	readonly udpStreamS: number;
 }
 
 export interface ClusterConfig {

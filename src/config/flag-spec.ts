@@ -6,6 +6,7 @@ export const FLAG_GROUPS = [
 	"This node",
 	"Relaying",
 	"Packet rules",
+	"Connection tracking",
 	"Logs and status",
 	"Instead of running",
 ] as const;

@@ -1,3 +1,4 @@
+import { conntrackFlags } from "./conntrack-flags.ts";
 import { type FlagSpec, flag } from "./flag-spec.ts";
 import {
 	bindAddress,
@@ -264,6 +265,7 @@ export const FLAGS = {
 	...nodeFlags,
 	...relayFlags,
 	...rulesFlags,
+	...conntrackFlags,
 	...observeFlags,
 	...actionFlags,
 } as const satisfies Record<string, FlagSpec<unknown>>;

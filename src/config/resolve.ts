@@ -1,5 +1,5 @@
 import { ipFamilyOf } from "../services/address.ts";
-import type { ClusterConfig, Config, ListenAddress, LogLevel } from "./config.ts";
+import type { ClusterConfig, Config, ConntrackConfig, ListenAddress, LogLevel } from "./config.ts";
 import {
 	dashed,
 	FLAGS,
@@ -87,6 +87,7 @@ function buildConfig(
 		udpIdleMs: values.get("udp-timeout"),
 		udpFirstAnswerMs: values.get("udp-first-answer-timeout"),
 		maxUdpFlows: values.get("max-udp-flows"),
+		conntrack: conntrackOf(values),
 		drainTimeoutMs: values.get("drain-timeout"),
 		healthzBindAddress: listenAddressOf(values, "healthz-bind-address", isV6, "[::]"),
 		metricsBindAddress: listenAddressOf(values, "metrics-bind-address", isV6, "[::1]"),
@@ -95,6 +96,18 @@ function buildConfig(
 		logFormat: values.get("log-format"),
 		logLevel: logLevelOf(values),
 		logConnections: values.get("log-connections"),
+	};
+}
+
+function conntrackOf(values: Values): ConntrackConfig {
+	return {
+		maxPerCore: values.get("conntrack-max-per-core"),
+		min: values.get("conntrack-min"),
+		tcpEstablishedS: values.get("conntrack-tcp-timeout-established"),
+		tcpCloseWaitS: values.get("conntrack-tcp-timeout-close-wait"),
+		tcpBeLiberal: values.get("conntrack-tcp-be-liberal"),
+		udpS: values.get("conntrack-udp-timeout"),
+		udpStreamS: values.get("conntrack-udp-timeout-stream"),
 	};
 }
 
@@ -239,6 +252,7 @@ function freeze(config: Config): Config {
 	Object.freeze(config.cluster);
 	Object.freeze(config.proxyPortRange);
 	Object.freeze(config.dialTimeoutsMs);
+	Object.freeze(config.conntrack);
 	Object.freeze(config.healthzBindAddress);
 	Object.freeze(config.metricsBindAddress);
 	return Object.freeze(config);

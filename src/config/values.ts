@@ -24,6 +24,24 @@ export function duration(atLeastMs: number, example: string): ValueParser<number
 	};
 }
 
+/**
+ * A timeout of the kernel, which counts in whole seconds: the rest is cut off. 0 means "left alone".
+ *
+ * @returns a parser for seconds.
+ */
+export function kernelTimeout(example: string): ValueParser<number> {
+	const parse = duration(0, example);
+	const wanted = `0, or a duration such as ${example}, at least 1s and at most 596h`;
+	return (text) => {
+		const parsed = parse(text);
+		// Not even a duration: the other text says so better.
+		if ("wanted" in parsed) return /\d/.test(text) ? { wanted } : parsed;
+		return parsed.value > 0 && parsed.value < 1000
+			? { wanted }
+			: { value: Math.floor(parsed.value / 1000) };
+	};
+}
+
 export const durations: ValueParser<readonly number[]> = (text) => {
 	const list = text.split(",").map((part) => parseDuration(part.trim()));
 	const good = list.filter((ms) => ms !== undefined && ms > 0) as number[];

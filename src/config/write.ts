@@ -23,6 +23,15 @@ function fileFields(config: Config): object {
 		bindAddressHardFail: config.bindAddressHardFail,
 		clientConnection: { kubeconfig: config.cluster?.kubeconfig ?? "" },
 		configSyncPeriod: formatDuration(config.configSyncPeriodMs),
+		conntrack: {
+			maxPerCore: config.conntrack.maxPerCore,
+			min: config.conntrack.min,
+			tcpBeLiberal: config.conntrack.tcpBeLiberal,
+			tcpCloseWaitTimeout: formatDuration(config.conntrack.tcpCloseWaitS * 1000),
+			tcpEstablishedTimeout: formatDuration(config.conntrack.tcpEstablishedS * 1000),
+			udpStreamTimeout: formatDuration(config.conntrack.udpStreamS * 1000),
+			udpTimeout: formatDuration(config.conntrack.udpS * 1000),
+		},
 		healthzBindAddress: formatListenAddress(config.healthzBindAddress),
 		hostnameOverride: config.nodeName,
 		iptables: {

@@ -13,6 +13,7 @@ import { createServicePortPlanner } from "../services/plan-service-ports.ts";
 import { systemClock } from "../shared/clock.ts";
 import { describeError } from "../shared/errors.ts";
 import type { Source } from "../sources/source.ts";
+import { adjustConntrack } from "./adjust-conntrack.ts";
 import type { Daemon, DaemonOptions } from "./contract.ts";
 import { openEngine } from "./engine.ts";
 import { NodeAddresses } from "./node-addresses.ts";
@@ -247,6 +248,8 @@ class NodeDaemon implements Daemon {
 		this.#metrics.sync.changesApplied();
 		if (this.#isReady) return;
 		this.#isReady = true;
+		// Not before: the rules are what loads the kernel's connection tracking.
+		adjustConntrack(this.#config.conntrack, this.#observation.log.child({ room: "daemon" }));
 		const servicePorts = this.#servicePorts();
 		const startMs = systemClock.wallMs() - this.#startedAtMs;
 		this.#observation.log.info({ servicePorts, startMs }, "ready");

@@ -178,6 +178,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon's life", () => {
 				DAEMON_PROGRAM,
 				"run",
 				"--hostname-override=node1",
+				"--conntrack-max-per-core=0",
 				`--config=${file}`,
 				`--manifests=${join(services.folder, "a.json")}`,
 			],

@@ -68,6 +68,8 @@ export function startDaemon(options: DaemonOptions): DaemonProcess {
 }
 
 const DEFAULT_FLAGS = [
+	// The size of the connection tracking table is the whole host's: no test may ever set it.
+	"--conntrack-max-per-core=0",
 	"--hostname-override=node1",
 	"--log-format=json",
 	"--log-level=debug",

@@ -40,6 +40,7 @@ export const FINE_FACTS: HostFacts = {
 		unavailable: [],
 	},
 	conntrack: "found",
+	conntrackSettings: [],
 	trials: [
 		{ family: "ipv4", how: "namespace", problem: undefined },
 		{ family: "ipv6", how: "namespace", problem: undefined },

@@ -8,6 +8,7 @@ import {
 } from "../../../src/cli/gather-facts.ts";
 import { CommandError } from "../../../src/rules/command-error.ts";
 import type { CommandRunner } from "../../../src/rules/command-runner.ts";
+import { FakeSettingFiles } from "../../kit/setting-files.ts";
 import { configOf, inputs } from "../config/inputs.ts";
 
 const NFT = "iptables v1.8.9 (nf_tables)\n";
@@ -44,7 +45,15 @@ async function gather(
 	const quiet = { "healthz-bind-address": [""], "metrics-bind-address": [""] };
 	const facts = await gatherFacts(
 		configOf(inputs({ manifests: ["/nonexistent"], ...quiet, ...flags })),
-		{ runner, readTextFile: filesOf(files), nodeVersion: "26.0.0", platform: "linux", env: {} },
+		{
+			runner,
+			readTextFile: filesOf(files),
+			settings: new FakeSettingFiles(),
+			cpuCount: 2,
+			nodeVersion: "26.0.0",
+			platform: "linux",
+			env: {},
+		},
 		AbortSignal.timeout(10_000),
 	);
 	return { facts, calls };
@@ -133,6 +142,14 @@ it("finds traces of other proxies: chains, nft tables, the IPVS interface", asyn
 		"chain KUBE-SERVICES (iptables-nft)",
 		"nft table ip kube-proxy",
 		"interface kube-ipvs0 (kube-proxy in ipvs mode)",
+	]);
+});
+
+it("looks at the settings of connection tracking that are wanted", async () => {
+	const { facts } = await gather({}, {}, { "conntrack-max-per-core": ["0"] });
+	expect(facts.conntrackSettings.map(({ setting, state }) => [setting.name, state])).toEqual([
+		["nf_conntrack_tcp_timeout_established", "to-write"],
+		["nf_conntrack_tcp_timeout_close_wait", "to-write"],
 	]);
 });
 

@@ -12,11 +12,12 @@ it("configChanges() names what takes effect now and what waits for a restart", (
 			"bind-address": ["192.0.2.1"],
 			"dial-timeouts": ["1s"],
 			kubeconfig: ["/k"],
+			"conntrack-min": ["7"],
 		}),
 	);
 	expect(configChanges(old, next)).toEqual({
 		applied: ["drainTimeoutMs", "logLevel", "logConnections"],
-		needRestart: ["cluster", "bindAddress", "dialTimeoutsMs"],
+		needRestart: ["cluster", "bindAddress", "dialTimeoutsMs", "conntrack"],
 	});
 });
 

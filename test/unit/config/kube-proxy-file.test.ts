@@ -89,13 +89,6 @@ describe("fields without effect here", () => {
 		"clientConnection.burst": "7",
 		"clientConnection.contentType": "application/yaml",
 		"clientConnection.qps": "7.5",
-		"conntrack.maxPerCore": "1",
-		"conntrack.min": "1",
-		"conntrack.tcpBeLiberal": "true",
-		"conntrack.tcpCloseWaitTimeout": "2h",
-		"conntrack.tcpEstablishedTimeout": "2h",
-		"conntrack.udpStreamTimeout": "2h",
-		"conntrack.udpTimeout": "2h",
 		enableProfiling: "true",
 		featureGates: "{A: true}",
 		"iptables.masqueradeAll": "true",
@@ -142,9 +135,9 @@ describe("fields without effect here", () => {
 	});
 
 	it("all share one line", () => {
-		const given = file("nodePortAddresses: [10.0.0.0/8]", "conntrack: {min: 1, maxPerCore: 1}");
+		const given = file("nodePortAddresses: [10.0.0.0/8]", "ipvs: {scheduler: lc}");
 		expect(warningsOf(inputs({}, { file: given }))).toEqual([
-			"/etc/proxy.yaml: without effect here: conntrack.maxPerCore, conntrack.min, nodePortAddresses",
+			"/etc/proxy.yaml: without effect here: ipvs.scheduler, nodePortAddresses",
 		]);
 	});
 
@@ -155,14 +148,54 @@ describe("fields without effect here", () => {
 		);
 	});
 
-	it("a rootless node's zeroed conntrack fields ask for what is so", () => {
-		const given = file("conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s}");
-		expect(warningsOf(inputs({}, { file: given }))).toEqual([]);
-	});
-
 	it("which traffic comes from pods does not matter to a relay", () => {
 		const given = file("clusterCIDR: 10.244.0.0/16", "detectLocalMode: NodeCIDR");
 		expect(warningsOf(inputs({}, { file: given }))).toEqual([]);
+	});
+});
+
+describe("the conntrack section", () => {
+	const conntrackOf = (...lines: string[]) =>
+		configOf(inputs({}, { file: file(...lines) })).conntrack;
+
+	it("means what the flags mean", () => {
+		expect(
+			conntrackOf(
+				"conntrack:",
+				"  maxPerCore: 1000",
+				"  min: 2000",
+				"  tcpEstablishedTimeout: 2h",
+				"  tcpCloseWaitTimeout: 90s",
+				"  tcpBeLiberal: true",
+				"  udpTimeout: 40s",
+				"  udpStreamTimeout: 3m",
+			),
+		).toEqual({
+			maxPerCore: 1000,
+			min: 2000,
+			tcpEstablishedS: 7200,
+			tcpCloseWaitS: 90,
+			tcpBeLiberal: true,
+			udpS: 40,
+			udpStreamS: 180,
+		});
+	});
+
+	it("null is the default, 0 is what a rootless node says to leave the kernel alone", () => {
+		expect(conntrackOf("conntrack: {maxPerCore: null, tcpEstablishedTimeout: null}")).toEqual(
+			configOf(inputs()).conntrack,
+		);
+		expect(
+			conntrackOf("conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s}"),
+		).toMatchObject({ maxPerCore: 0, min: 0, tcpEstablishedS: 0 });
+	});
+
+	it("gives way to a flag", () => {
+		const given = inputs(
+			{ "conntrack-min": ["5"] },
+			{ file: file("conntrack: {min: 6, maxPerCore: 7}") },
+		);
+		expect(configOf(given).conntrack).toMatchObject({ min: 5, maxPerCore: 7 });
 	});
 });
 

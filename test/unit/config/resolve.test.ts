@@ -22,6 +22,15 @@ it("resolveConfig() fills in every default", () => {
 		udpIdleMs: 30_000,
 		udpFirstAnswerMs: 5000,
 		maxUdpFlows: 16_384,
+		conntrack: {
+			maxPerCore: 32_768,
+			min: 131_072,
+			tcpEstablishedS: 86_400,
+			tcpCloseWaitS: 3600,
+			tcpBeLiberal: false,
+			udpS: 0,
+			udpStreamS: 0,
+		},
 		drainTimeoutMs: 30_000,
 		healthzBindAddress: { address: "0.0.0.0", port: 10_256 },
 		metricsBindAddress: { address: "127.0.0.1", port: 10_249 },
@@ -39,6 +48,7 @@ it("resolveConfig() gives a Config that nobody can change", () => {
 	expect(Object.isFrozen(config.manifests)).toBe(true);
 	expect(Object.isFrozen(config.dialTimeoutsMs)).toBe(true);
 	expect(Object.isFrozen(config.proxyPortRange)).toBe(true);
+	expect(Object.isFrozen(config.conntrack)).toBe(true);
 });
 
 it("resolveConfig() tells every problem at once, each with where, wanted and got", () => {
@@ -316,3 +326,28 @@ const KIND = {
 function byText(a: string, b: string): number {
 	return a < b ? -1 : 1;
 }
+
+describe("the kernel's connection tracking", () => {
+	it("takes whole seconds, since the kernel does, and cuts off the rest", () => {
+		const given = inputs({ "conntrack-udp-timeout": ["1500ms"] });
+		expect(configOf(given).conntrack.udpS).toBe(1);
+	});
+
+	it("0 leaves a setting alone; a part of a second would be 0 and is refused", () => {
+		const given = inputs({
+			"conntrack-tcp-timeout-established": ["0"],
+			"conntrack-tcp-timeout-close-wait": ["999ms"],
+		});
+		expect(problemsOf(given)).toEqual([
+			'--conntrack-tcp-timeout-close-wait: wanted 0, or a duration such as 1h, at least 1s and at most 596h, got "999ms"',
+		]);
+	});
+
+	it("takes no number that the kernel could not hold", () => {
+		const given = inputs({ "conntrack-min": ["2147483648"], "conntrack-max-per-core": ["-1"] });
+		expect(problemsOf(given)).toEqual([
+			'--conntrack-max-per-core: wanted an integer in 0..2147483647, got "-1"',
+			'--conntrack-min: wanted an integer in 0..2147483647, got "2147483648"',
+		]);
+	});
+});

@@ -35,6 +35,14 @@ bindAddressHardFail: false
 clientConnection:
   kubeconfig: ""
 configSyncPeriod: 15m
+conntrack:
+  maxPerCore: 32768
+  min: 131072
+  tcpBeLiberal: false
+  tcpCloseWaitTimeout: 1h
+  tcpEstablishedTimeout: 24h
+  udpStreamTimeout: 0s
+  udpTimeout: 0s
 healthzBindAddress: 0.0.0.0:10256
 hostnameOverride: node1
 iptables:
@@ -81,6 +89,13 @@ it("file and flags together give the same Config again, without a warning", () =
 			"log-format": fc.constantFrom(["json"], ["pretty"]),
 			"log-connections": fc.constantFrom(["off"], ["errors"], ["all"]),
 			rules: fc.constantFrom(["none"], ["iptables"]),
+			"conntrack-max-per-core": fc.constantFrom(["0"], ["7"]),
+			"conntrack-min": fc.constantFrom(["0"], ["7"]),
+			"conntrack-tcp-timeout-established": fc.constantFrom(["0"], ["90m1s"]),
+			"conntrack-tcp-timeout-close-wait": fc.constantFrom(["0"], ["7s"]),
+			"conntrack-tcp-be-liberal": fc.constantFrom(["true"], ["false"]),
+			"conntrack-udp-timeout": fc.constantFrom(["0"], ["7s"]),
+			"conntrack-udp-timeout-stream": fc.constantFrom(["0"], ["7s"]),
 		} as never,
 		{ requiredKeys: [] },
 	);
