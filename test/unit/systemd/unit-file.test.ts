@@ -61,10 +61,20 @@ describe("kube-userproxy.service", () => {
 		expect(Number(setting("TimeoutStopSec"))).toBeGreaterThan(drainSeconds + 5);
 	});
 
-	it("may write one file, the lock of iptables, which exists before the sandbox is built", () => {
+	it("may write the lock of iptables and, of the kernel's settings, connection tracking alone", () => {
 		expect(setting("ProtectSystem")).toBe("strict");
-		expect(setting("ReadWritePaths")).toBe("-/run/xtables.lock");
-		expect(setting("ExecStartPre")).toBe("-+/usr/bin/touch /run/xtables.lock");
+		expect(setting("ProtectKernelTunables")).toBe("yes");
+		expect(settingsOf(UNIT).get("ReadWritePaths")).toEqual([
+			"-/run/xtables.lock",
+			"-/proc/sys/net/netfilter -/sys/module/nf_conntrack/parameters",
+		]);
+	});
+
+	it("sees to it that what it may write exists before the sandbox is built", () => {
+		expect(settingsOf(UNIT).get("ExecStartPre")).toEqual([
+			"-+/usr/bin/touch /run/xtables.lock",
+			"-+/usr/sbin/modprobe nf_conntrack",
+		]);
 	});
 
 	it("allows what V8 and the packet rules cannot do without", () => {
