@@ -146,6 +146,9 @@ async function* translate(
 ): AsyncGenerator<Uint8Array, void, undefined> {
 	try {
 		yield* body;
+		// undici takes the connection back only after this turn: the next watch, which is opened at once,
+		// would get another one, and over HTTP/1.1 that is a new one each time.
+		await new Promise((resolve) => setImmediate(resolve));
 	} catch (error) {
 		throw brokenError(error, asked);
 	} finally {

@@ -49,7 +49,7 @@ describe("an API server with TLS", () => {
 			api.endWatches();
 		}
 		await until("watching again", () => api.requests.length >= 34);
-		expect(api.connections).toBeLessThanOrEqual(8);
+		expect(api.connections).toBe(3);
 	});
 
 	it("that restarts is connected to again", async () => {
