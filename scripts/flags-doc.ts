@@ -65,8 +65,8 @@ several times. A flag that is unknown, or whose value is wrong, ends the program
 
 \`check\` takes the same flags and judges them; \`plan\` takes those that have an influence on the rules.
 
-Exit status: 0 fine (\`run\`: after a graceful stop), 1 failed, 2 wrong usage or configuration. kube-proxy has 1 and 255 for
-the last two.
+Exit status: 0 fine (\`run\`: after a graceful stop), 1 failed (and \`run\` where a stop leaves packet rules), 2 wrong usage or
+configuration. kube-proxy has 1 and 255 for the last two.
 `;
 
 const FILE_SECTION = `## The configuration file

@@ -56,7 +56,7 @@ A duration is written as 250ms, 30s, 1m30s or 1h. Flags win over the --config fi
 
 Signals: SIGTERM and SIGINT stop (a second one without waiting), SIGHUP reads configuration and sources
 again, SIGUSR1 and SIGUSR2 log more and fewer connections.
-Exit status: 0 after a graceful stop, 1 failed, 2 wrong usage or configuration.`;
+Exit status: 0 after a graceful stop, 1 failed or packet rules are left, 2 wrong usage or configuration.`;
 
 export function addCleanup(program: Command, host: Host, setStatus: SetStatus): void {
 	const { command } = addCommand(

@@ -73,8 +73,8 @@ async function runDaemon(host: Host, flags: FlagTexts, config: Config): Promise<
 
 async function endOf(daemon: Daemon): Promise<number> {
 	try {
-		await daemon.ended;
-		return EXIT_FINE;
+		const { rulesAreGone } = await daemon.ended;
+		return rulesAreGone ? EXIT_FINE : EXIT_FAILED;
 	} catch (error) {
 		daemon.fatal(error);
 		return EXIT_FAILED;

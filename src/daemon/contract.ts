@@ -1,9 +1,10 @@
 import type { Config } from "../config/config.ts";
+import type { StopResult } from "./stop-serving.ts";
 
 /** The running daemon, as the command line drives it. */
 export interface Daemon {
-	/** Resolves after a graceful stop; rejects with what ended the daemon otherwise. */
-	readonly ended: Promise<void>;
+	/** Resolves after a stop that was asked for; rejects with what ended the daemon otherwise. */
+	readonly ended: Promise<StopResult>;
 
 	/**
 	 * First call: stops gracefully (no new connections, drain, no rule left). Second call: the same

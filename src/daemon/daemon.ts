@@ -24,19 +24,18 @@ import { type DaemonFacts, healthFacts, metricsFacts, statusReport } from "./rep
 import { RulesDriver } from "./rules-driver.ts";
 import { countChanges } from "./snapshot-changes.ts";
 import { createSnapshotMerger, createSources } from "./sources.ts";
+import { type StopResult, stopServing } from "./stop-serving.ts";
 import { NO_SYNC, Sync } from "./sync.ts";
 
 /*
  * daemon/ puts the rooms together and drives them: sources → services → proxies → rules, at the two
- * paces of sync.ts. This file is the composition and the order of start and stop; it is the only one
- * that knows all rooms. Nothing here decides about objects, endpoints, sockets or rules.
+ * paces of sync.ts. This file is the composition and the order of start (stop-serving.ts has that of
+ * a stop); it is the only one that knows all rooms. Nothing here decides about objects, endpoints,
+ * sockets or rules.
  */
 
 /** The rules are looked at at least this often: a look costs two processes, a flush is an outage. */
 const MAX_VERIFY_INTERVAL_MS = 10_000;
-
-/** The kernel's tables must be clean before the process ends, but nothing may hang for ever. */
-const REMOVE_RULES_TIMEOUT_MS = 30_000;
 
 const NOTIFY_TIMEOUT_MS = 5_000;
 
@@ -56,13 +55,14 @@ interface Running {
 }
 
 class NodeDaemon implements Daemon {
-	readonly ended: Promise<void>;
+	readonly ended: Promise<StopResult>;
 	readonly #options: DaemonOptions;
 	readonly #observation: Observation;
 	readonly #metrics: Metrics;
 	readonly #rules: RulesDriver;
 	readonly #notifier: SystemdNotifier;
-	readonly #sourcesAbort = new AbortController();
+	/** Aborts when a stop begins. */
+	readonly #abort = new AbortController();
 	readonly #stop = Promise.withResolvers<void>();
 	readonly #hurry = Promise.withResolvers<void>();
 	readonly #startedAtMs = systemClock.wallMs();
@@ -111,6 +111,8 @@ class NodeDaemon implements Daemon {
 			return;
 		}
 		this.#stopReason = reason;
+		// At once: a start that waits for a program, or a source, ends with it.
+		this.#abort.abort();
 		this.#stop.resolve();
 	}
 
@@ -123,6 +125,7 @@ class NodeDaemon implements Daemon {
 	}
 
 	reload(): void {
+		if (this.#isStopping()) return;
 		const { log, connectionLog } = this.#observation;
 		// Before the daemon is ready there is no reload to tell of: READY=1 would say what is not true.
 		if (this.#isReady) void this.#notifier.reloading();
@@ -152,13 +155,14 @@ class NodeDaemon implements Daemon {
 		);
 	}
 
-	async #run(): Promise<void> {
+	async #run(): Promise<StopResult> {
 		const { log } = this.#observation;
 		try {
 			await this.#start();
 			await this.#stop.promise;
-			await this.#shutDown();
+			const result = await this.#shutDown();
 			log.info({ reason: this.#stopReason }, "stopped");
+			return result;
 		} finally {
 			await log.flush(FLUSH_LOG_TIMEOUT_MS);
 		}
@@ -181,12 +185,13 @@ class NodeDaemon implements Daemon {
 			addresses,
 			hooks: engineHooks(this.#observation, this.#metrics.services),
 			log,
-			signal: this.#sourcesAbort.signal,
+			signal: this.#abort.signal,
 		});
 		const sync = this.#createSync(engine, sources, addresses);
 		this.#running = { engine, sync, sources, addresses };
+		if (this.#isStopping()) return;
 		for (const source of sources) {
-			source.start(() => sync.request(), this.#sourcesAbort.signal);
+			source.start(() => sync.request(), this.#abort.signal);
 		}
 		this.#tick = setInterval(
 			() => this.#onTick(),
@@ -256,6 +261,10 @@ class NodeDaemon implements Daemon {
 		void this.#notifier.ready(this.#servingStatus());
 	}
 
+	#isStopping(): boolean {
+		return this.#stopReason !== undefined;
+	}
+
 	#servicePorts(): number {
 		return this.#running?.sync.state().servicePorts.length ?? 0;
 	}
@@ -270,36 +279,27 @@ class NodeDaemon implements Daemon {
 		sync?.requestVerify();
 	}
 
-	async #shutDown(): Promise<void> {
+	async #shutDown(): Promise<StopResult> {
 		const { log } = this.#observation;
 		const { drainTimeoutMs } = this.#config;
-		const running = this.#running;
+		const { sync, engine, sources = [] } = this.#running ?? {};
 		clearInterval(this.#tick);
 		log.info({ reason: this.#stopReason, drainTimeoutMs }, "stopping");
 		void this.#notifier.stopping(`waiting for connections to end (${this.#stopReason})`);
-		this.#sourcesAbort.abort();
-		const signal = AbortSignal.timeout(drainTimeoutMs + REMOVE_RULES_TIMEOUT_MS);
-		await running?.sync.stop();
-		await this.#rules.captureOff(signal);
-		if (running !== undefined) await this.#drain(running.engine, drainTimeoutMs);
-		// What is cut off is reset, and without the rules' NAT the reset would not reach its client.
-		await running?.engine.close();
-		await this.#rules.remove(AbortSignal.timeout(REMOVE_RULES_TIMEOUT_MS));
-		await Promise.all((running?.sources ?? []).map((source) => source.closed()));
-		await this.#http?.close();
-		await this.#notifier.close();
-	}
-
-	async #drain(engine: RelayEngine, timeoutMs: number): Promise<void> {
-		const { log } = this.#observation;
-		const { tcpConnections } = engine.stats();
-		if (tcpConnections === 0) return;
-		log.info({ connections: tcpConnections, timeoutMs }, "waiting for connections to end");
-		const left = await Promise.race([
-			engine.drain(timeoutMs),
-			this.#hurry.promise.then(() => engine.stats().tcpConnections),
-		]);
-		if (left > 0) log.warn({ connections: left }, "connections are cut off");
+		return await stopServing({
+			sync,
+			rules: this.#rules,
+			engine,
+			others: new Map<string, () => Promise<unknown>>([
+				["sources", () => Promise.all(sources.map((source) => source.closed()))],
+				["HTTP servers", async () => await this.#http?.close()],
+				["systemd's notifications", () => this.#notifier.close()],
+			]),
+			drainTimeoutMs,
+			hurry: this.#hurry.promise,
+			log,
+			clock: systemClock,
+		});
 	}
 
 	#facts(): DaemonFacts {
@@ -311,7 +311,7 @@ class NodeDaemon implements Daemon {
 			pid: process.pid,
 			startedAtMs: this.#startedAtMs,
 			isReady: this.#isReady,
-			isStopping: this.#stopReason !== undefined,
+			isStopping: this.#isStopping(),
 			sources: (running?.sources ?? []).map((source) => source.status()),
 			sync: running?.sync.state() ?? NO_SYNC,
 			rules: this.#rules.keeper?.facts(),

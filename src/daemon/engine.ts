@@ -68,6 +68,7 @@ async function findPreferredPorts({ rules, log, signal }: EngineParts): Promise<
 		if (ports.size > 0) log.info({ servicePorts: ports.size }, "rules of a predecessor found");
 		return ports;
 	} catch (error) {
+		if (signal.aborted) return new Map();
 		// Tried again by each pass of the rules.
 		log.error({ error: describeError(error) }, "cannot use the packet filter yet");
 		return new Map();

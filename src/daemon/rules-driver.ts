@@ -1,16 +1,23 @@
 import { readFile } from "node:fs/promises";
 import type { SyncMetrics } from "../observe/sync-metrics.ts";
+import { toError } from "../rules/command-error.ts";
 import { type CommandRunner, createCommandRunner } from "../rules/command-runner.ts";
 import { findTools } from "../rules/find-tools.ts";
 import { createNoRules } from "../rules/no-rules.ts";
 import type { PreviousBinding } from "../rules/previous.ts";
-import { createRuleKeeper, type FamilyOutcome, type RuleKeeper } from "../rules/rule-keeper.ts";
+import {
+	createRuleKeeper,
+	type FamilyOutcome,
+	type RuleKeeper,
+	type RulesOutcome,
+} from "../rules/rule-keeper.ts";
 import { chooseVariant } from "../rules/variant.ts";
 import { IP_FAMILIES, type IpFamily } from "../services/address.ts";
 import type { Binding, ServicePortKey } from "../services/service-port.ts";
 import type { Clock } from "../shared/clock.ts";
 import { describeError, UserProxyError } from "../shared/errors.ts";
 import type { Log } from "../shared/log.ts";
+import { describeUndone, type PersistOptions, persist, type Undone } from "./persist.ts";
 import type { RulesPart } from "./sync.ts";
 
 export interface RulesDriverOptions {
@@ -97,14 +104,76 @@ export class RulesDriver implements RulesPart {
 		return this.#keeper?.inForce() ?? new Set();
 	}
 
-	/** New connections are captured no more; see RuleKeeper. */
+	/**
+	 * Captures new connections no more; see RuleKeeper. Tries until it succeeds or the signal aborts:
+	 * {@link remove} is to follow, and ends capture too.
+	 */
 	async captureOff(signal: AbortSignal): Promise<void> {
-		await this.#atStop((keeper) => keeper.captureOff(signal));
+		const keeper = this.#keeper;
+		if (keeper === undefined) return;
+		const { log } = this.#options;
+		const undone = await this.#persist(signal, {
+			attempt: async () => undoneOf(await keeper.captureOff(signal)),
+			failing: "cannot stop capturing new connections, trying again",
+			recovered: "new connections are captured no more",
+		});
+		if (undone.length === 0) return;
+		log.warn(
+			fieldsOf(undone),
+			"cannot stop capturing new connections before the rules are removed",
+		);
 	}
 
-	/** Leaves no rule of ours. */
-	async remove(signal: AbortSignal): Promise<void> {
-		await this.#atStop((keeper) => keeper.remove(signal));
+	/**
+	 * Leaves no rule of ours, nor of a predecessor. Tries until it succeeds, waiting is of no use, or the
+	 * signal aborts.
+	 *
+	 * @returns false where rules are left, or nobody can tell; the log says why and what to do.
+	 */
+	async remove(signal: AbortSignal): Promise<boolean> {
+		const undone = await this.#persist(signal, {
+			attempt: () => this.#tryToRemove(signal),
+			failing: "cannot remove the packet rules, trying again",
+			recovered: "the packet rules are removed",
+		});
+		if (undone.length === 0) return true;
+		this.#options.log.error(
+			{ ...fieldsOf(undone), remedy: "kube-userproxy cleanup" },
+			"cannot remove the packet rules",
+		);
+		return false;
+	}
+
+	/** {@link cleanFlows} at a stop: what fails is only told. Never rejects. */
+	async cleanFlowsForTheLastTime(signal: AbortSignal): Promise<void> {
+		try {
+			await this.cleanFlows(signal);
+		} catch (error) {
+			this.#options.log.warn(
+				{ error: signal.aborted ? "conntrack did not end in time" : describeError(error) },
+				"cannot delete stale UDP conntrack entries, clients may send to closed ports until they pause",
+			);
+		}
+	}
+
+	async #persist(
+		signal: AbortSignal,
+		work: Pick<PersistOptions, "attempt" | "failing" | "recovered">,
+	): Promise<readonly Undone[]> {
+		const { log, clock } = this.#options;
+		return await persist({ ...work, signal, log, clock });
+	}
+
+	async #tryToRemove(signal: AbortSignal): Promise<readonly Undone[]> {
+		let keeper: RuleKeeper;
+		try {
+			// It may be that the stop came before it was known: a predecessor's rules may be there.
+			keeper = await this.open(signal);
+		} catch (error) {
+			if (meansNoRules(error)) return [];
+			return IP_FAMILIES.map((family) => ({ family, error: toError(error) }));
+		}
+		return undoneOf(await keeper.remove(signal));
 	}
 
 	async #open(signal: AbortSignal): Promise<RuleKeeper> {
@@ -163,20 +232,22 @@ export class RulesDriver implements RulesPart {
 			"conntrack is not installed: UDP clients may stay on a target that is gone until they pause",
 		);
 	}
+}
 
-	async #atStop(
-		work: (keeper: RuleKeeper) => Promise<{ readonly families: readonly FamilyOutcome[] }>,
-	): Promise<void> {
-		if (this.#keeper === undefined) return;
-		const { families } = await work(this.#keeper);
-		for (const { family, result } of families) {
-			if (result.state !== "failed") continue;
-			this.#options.log.error(
-				{ family, error: describeError(result.error), remedy: "kube-userproxy cleanup" },
-				"cannot remove the packet rules",
-			);
-		}
-	}
+/** On such a host this process cannot have made rules, nor take any away. */
+function meansNoRules(error: unknown): boolean {
+	if (!(error instanceof UserProxyError) || error.retriable) return false;
+	return error.code === "NO_RULES_SUPPORT" || error.code === "COMMAND_NOT_PERMITTED";
+}
+
+function undoneOf({ families }: RulesOutcome): readonly Undone[] {
+	return families.flatMap(({ family, result }) =>
+		result.state === "failed" ? [{ family, error: result.error }] : [],
+	);
+}
+
+function fieldsOf(undone: readonly Undone[]): object {
+	return { families: undone.map(({ family }) => family), error: describeUndone(undone) };
 }
 
 async function readTextFile(path: string): Promise<string | undefined> {

@@ -41,7 +41,7 @@ export interface RuleKeeper {
 	 */
 	captureOff(signal: AbortSignal): Promise<RulesOutcome>;
 
-	/** Leaves no rule or chain of ours. May be called again. Never rejects. */
+	/** Leaves no rule or chain of ours, in either variant. May be called again. Never rejects. */
 	remove(signal: AbortSignal): Promise<RulesOutcome>;
 
 	/**
@@ -205,12 +205,18 @@ class IptablesKeeper implements RuleKeeper {
 
 	async remove(signal: AbortSignal): Promise<RulesOutcome> {
 		return await this.#turns.take(async () => {
-			const outcome = await this.#eachFamily(async (rules) => {
+			const { families } = await this.#eachFamily(async (rules) => {
 				await rules.remove(signal);
 				return { state: "applied", rules: 0 };
 			});
-			await this.#removeLeftovers(signal);
-			return outcome;
+			const errors = await this.#removeLeftovers(signal);
+			return {
+				families: families.map((outcome) => {
+					const error = errors.get(outcome.family);
+					const isFine = error === undefined || outcome.result.state === "failed";
+					return isFine ? outcome : { ...outcome, result: { state: "failed", error } };
+				}),
+			};
 		});
 	}
 
@@ -270,19 +276,25 @@ class IptablesKeeper implements RuleKeeper {
 		}
 	}
 
-	/** Only after our rules are in force: until then the old ones may be what serves clients. */
-	async #removeLeftovers(signal: AbortSignal): Promise<void> {
+	/**
+	 * Only after our rules are in force: until then the old ones may be what serves clients.
+	 *
+	 * @returns what could not be removed; facts() shows it, and it is tried again after the next apply.
+	 */
+	async #removeLeftovers(signal: AbortSignal): Promise<ReadonlyMap<IpFamily, Error>> {
 		const left: XtablesTools[] = [];
+		const errors = new Map<IpFamily, Error>();
 		for (const tools of this.#leftovers) {
 			try {
 				const saved = await readSavedRules(this.#runner, tools, signal);
 				await restoreRules(this.#runner, tools, removalText(saved), signal);
-			} catch {
-				// Seen through facts().hasLeftovers, and tried again after the next apply.
+			} catch (error) {
 				left.push(tools);
+				errors.set(tools.family, toError(error));
 			}
 		}
 		this.#leftovers = left;
+		return errors;
 	}
 }
 

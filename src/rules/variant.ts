@@ -23,10 +23,14 @@ export interface ChosenVariant {
 /** No family can have rules on this host. */
 class NoRulesSupportError extends UserProxyError {
 	readonly code = "NO_RULES_SUPPORT";
-	readonly retriable = false;
+	/** True where a program failed that may succeed later: there may be rules after all. */
+	readonly retriable: boolean;
 
-	constructor(reasons: readonly string[]) {
-		super(`Cannot use packet rules on this host: ${reasons.join("; ")}`);
+	constructor(host: HostTools) {
+		super(`Cannot use packet rules on this host: ${reasonsOf(host).join("; ")}`);
+		this.retriable = host.found.some(
+			({ saved }) => saved instanceof UserProxyError && saved.retriable,
+		);
 	}
 }
 
@@ -41,7 +45,7 @@ class NoRulesSupportError extends UserProxyError {
 export function chooseVariant(host: HostTools): ChosenVariant {
 	const nft = usable(host, "nft");
 	const legacy = usable(host, "legacy");
-	if (nft.length === 0 && legacy.length === 0) throw new NoRulesSupportError(reasonsOf(host));
+	if (nft.length === 0 && legacy.length === 0) throw new NoRulesSupportError(host);
 	const { variant, reason } = decide(nft, legacy, host.plainVariant);
 	const [first] = variant === "nft" ? nft : legacy;
 	return {

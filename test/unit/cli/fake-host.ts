@@ -3,6 +3,7 @@ import type { Host, LastResort, SignalName } from "../../../src/cli/host.ts";
 import { runCli } from "../../../src/cli/program.ts";
 import type { Config } from "../../../src/config/config.ts";
 import type { Daemon, DaemonOptions } from "../../../src/daemon/contract.ts";
+import type { StopResult } from "../../../src/daemon/stop-serving.ts";
 import type { Snapshot } from "../../../src/services/objects.ts";
 
 /** A process that only takes notes. */
@@ -17,6 +18,8 @@ export interface FakeHost extends Host {
 	readonly started: () => { readonly config: Config; readonly options: DaemonOptions } | undefined;
 	/** Ends the daemon; with an error, as a failure. */
 	readonly endDaemon: (error?: Error) => void;
+	/** Ends the daemon as a stop that could not take the rules away. */
+	readonly endDaemonWithRules: () => void;
 	readonly raise: (name: SignalName | LastResort, error?: unknown) => void;
 }
 
@@ -61,7 +64,7 @@ export function fakeHost(doors: Partial<Host["doors"]> = {}, rest: Partial<Host>
 	const exits: number[] = [];
 	const files = new Map<string, string>();
 	const listeners = new Map<string, (error: unknown) => void>();
-	const end = Promise.withResolvers<void>();
+	const end = Promise.withResolvers<StopResult>();
 	let started: { config: Config; options: DaemonOptions } | undefined;
 	const daemon: Daemon = {
 		ended: end.promise,
@@ -105,7 +108,9 @@ export function fakeHost(doors: Partial<Host["doors"]> = {}, rest: Partial<Host>
 		files,
 		exits,
 		started: () => started,
-		endDaemon: (error) => (error === undefined ? end.resolve() : end.reject(error)),
+		endDaemon: (error) =>
+			error === undefined ? end.resolve({ rulesAreGone: true }) : end.reject(error),
+		endDaemonWithRules: () => end.resolve({ rulesAreGone: false }),
 		raise: (name, error) => listeners.get(name)?.(error),
 	};
 }

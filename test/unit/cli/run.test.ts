@@ -65,6 +65,13 @@ describe("run", () => {
 		expect(await ended).toBe(0);
 	});
 
+	it("a stop that leaves packet rules ends with 1, and the daemon has said why", async () => {
+		const host = fakeHost();
+		host.endDaemonWithRules();
+		expect((await run("run --manifests /m", host)).status).toBe(1);
+		expect(host.events).toEqual([]);
+	});
+
 	it("a daemon that fails is logged and ends with 1", async () => {
 		const host = fakeHost();
 		host.endDaemon(new Error("boom"));

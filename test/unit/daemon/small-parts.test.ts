@@ -8,24 +8,10 @@ import { parseIpAddress } from "../../../src/services/address.ts";
 import type { Snapshot } from "../../../src/services/objects.ts";
 import { planServicePorts } from "../../../src/services/plan-service-ports.ts";
 import { toPort } from "../../../src/services/port.ts";
-import { type Log, silentLog } from "../../../src/shared/log.ts";
 import type { Source } from "../../../src/sources/source.ts";
 import { rawService, rawSlice } from "../../kit/raw-objects.ts";
+import { recordingLog } from "../../kit/recording-log.ts";
 import { snapshotOf } from "../../kit/snapshots.ts";
-
-function recordingLog(): { readonly log: Log; readonly lines: string[] } {
-	const lines: string[] = [];
-	const at = (level: string) => (fields: object, message: string) =>
-		void lines.push(`${level} ${message} ${JSON.stringify(fields)}`);
-	const log: Log = {
-		...silentLog,
-		error: at("error"),
-		warn: at("warn"),
-		info: at("info"),
-		child: () => log,
-	};
-	return { log, lines };
-}
 
 describe("PlanNotices", () => {
 	const sctp = rawService({ ports: [{ name: "sig", protocol: "SCTP", port: 36_412 }] });

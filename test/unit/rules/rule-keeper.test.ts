@@ -180,6 +180,22 @@ it("remove() leaves nothing of ours, also after captureOff and twice", async () 
 	expect(await states(keeper.verify(signal))).toEqual(["intact", "intact"]);
 });
 
+it("remove() fails while something of ours is left in the variant that is not used", async () => {
+	const look = { runner: host, signal, readTextFile: () => Promise.resolve("") };
+	const chosen = chooseVariant(await findTools(look));
+	const [tools] = chosen.families.ipv4.state === "available" ? [chosen.families.ipv4.tools] : [];
+	if (tools === undefined) throw new TypeError("fixture");
+	const leftover = { ...tools, save: "other-save", restore: "other-restore" };
+	const own = createRuleKeeper({ ...chosen, leftovers: [leftover] }, host);
+
+	const { families } = await own.remove(signal);
+
+	expect(families.map(({ result }) => result)).toMatchObject([
+		{ state: "failed", error: { code: "COMMAND_NOT_INSTALLED", file: "other-save" } },
+		{ state: "applied" },
+	]);
+});
+
 it("remove() says which chain somebody else holds", async () => {
 	await keeper.apply([web], signal);
 	host.ipv4.chains("nat").get("POSTROUTING")?.push("-s 10.0.0.1/32 -j KUBE-PORTALS-HOST");
