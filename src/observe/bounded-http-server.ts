@@ -1,6 +1,6 @@
 import { createServer, type RequestListener, type Server } from "node:http";
 import { formatSocketAddress } from "../services/address.ts";
-import { HttpCrowd } from "./http-crowd.ts";
+import type { HttpCrowd } from "./http-crowd.ts";
 
 /** How long answers that are being sent may take when the server closes. */
 const CLOSE_GRACE_MS = 500;
@@ -18,10 +18,8 @@ export interface BoundedHttpServerOptions {
 	/** 0: the kernel chooses. */
 	readonly port: number;
 	readonly handle: RequestListener;
-	/** At once, see {@link HttpCrowd}. */
-	readonly maxConnections: number;
-	/** Told of each connection that is closed to keep within the bounds. */
-	onTooMany(why: string): void;
+	/** Bounds the connections, those of other servers that have the same one included. */
+	readonly crowd: HttpCrowd;
 	/** Told of what goes wrong with the listening socket after it was opened. */
 	onError(error: Error): void;
 }
@@ -36,12 +34,8 @@ export class BoundedHttpServer {
 
 	constructor(options: BoundedHttpServerOptions) {
 		this.#options = options;
-		const crowd = new HttpCrowd({
-			maxConnections: options.maxConnections,
-			onTooMany: (why) => options.onTooMany(why),
-		});
 		this.#server = createServer(LIMITS, options.handle);
-		this.#server.on("connection", (socket) => crowd.admit(socket));
+		this.#server.on("connection", (socket) => options.crowd.admit(socket));
 	}
 
 	/** Rejects with the system's error, its `code` intact; nothing is open then. */

@@ -1,3 +1,5 @@
+import type { Log } from "../shared/log.ts";
+import { RecurringFailure } from "../shared/recurring.ts";
 import { isLoopback } from "./http-guard.ts";
 
 /** Of one address over the network. */
@@ -21,7 +23,8 @@ export interface HttpCrowdOptions {
 }
 
 /**
- * Who is connected to one HTTP address, and who has to go when there are too many.
+ * Who is connected to an HTTP server, or to several that share it, and who has to go when there are
+ * too many.
  *
  * A probe must get in however many connections somebody else holds open: when all are taken, the
  * oldest of whoever has most makes room. All of loopback counts as one client, which may have all
@@ -88,4 +91,26 @@ export class HttpCrowd {
 		this.#count -= 1;
 		if (sockets.size === 0) this.#clients.delete(client);
 	}
+}
+
+/** A crowd that tells the log when there are too many. */
+export function createHttpCrowd({
+	name,
+	log,
+	...bounds
+}: Omit<HttpCrowdOptions, "onTooMany"> & {
+	/** For logs: which server's it is. */
+	readonly name: string;
+	readonly log: Log;
+}): HttpCrowd {
+	// Never over, only repeated once a minute while it goes on: nobody knows when a crowd has left.
+	const failure = new RecurringFailure({
+		log,
+		failing: "HTTP connections are closed to bound their number",
+		recovered: "HTTP connections are let in again",
+	});
+	return new HttpCrowd({
+		...bounds,
+		onTooMany: (why) => failure.failed(why, { server: name }),
+	});
 }

@@ -4,6 +4,7 @@ import { describeError } from "../shared/errors.ts";
 import type { Log } from "../shared/log.ts";
 import { RecurringFailure } from "../shared/recurring.ts";
 import { BoundedHttpServer } from "./bounded-http-server.ts";
+import { createHttpCrowd, type HttpCrowd } from "./http-crowd.ts";
 
 /** kube-proxy's: how long until an address that could not be bound is tried again. */
 const BIND_RETRY_MS = 5_000;
@@ -18,7 +19,7 @@ export interface HttpListenerOptions extends HttpAddress {
 	/** For logs: "health", "metrics". */
 	readonly name: string;
 	readonly handle: RequestListener;
-	/** At once, see {@link BoundedHttpServer}. */
+	/** At once, see {@link HttpCrowd}. */
 	readonly maxConnections: number;
 	/** True: an address that cannot be bound rejects {@link HttpListener.open}. */
 	readonly hardFail: boolean;
@@ -30,25 +31,21 @@ export interface HttpListenerOptions extends HttpAddress {
 export class HttpListener {
 	readonly #options: HttpListenerOptions;
 	readonly #failure: RecurringFailure;
-	readonly #crowd: RecurringFailure;
+	readonly #crowd: HttpCrowd;
 	#server: BoundedHttpServer | undefined;
 	#retry: NodeJS.Timeout | undefined;
 	#closed: boolean = false;
 
 	constructor(options: HttpListenerOptions) {
+		const { name, maxConnections, log } = options;
 		this.#options = options;
 		this.#failure = new RecurringFailure({
-			log: options.log,
+			log,
 			level: "error",
 			failing: "cannot serve HTTP",
 			recovered: "HTTP is served now",
 		});
-		// Never over, only repeated once a minute while it goes on: nobody knows when a crowd has left.
-		this.#crowd = new RecurringFailure({
-			log: options.log,
-			failing: "HTTP connections are closed to bound their number",
-			recovered: "HTTP connections are let in again",
-		});
+		this.#crowd = createHttpCrowd({ name, maxConnections, log });
 	}
 
 	/**
@@ -92,13 +89,12 @@ export class HttpListener {
 	}
 
 	#createServer(): BoundedHttpServer {
-		const { name, address, port, handle, maxConnections } = this.#options;
+		const { name, address, port, handle } = this.#options;
 		return new BoundedHttpServer({
 			address,
 			port,
 			handle,
-			maxConnections,
-			onTooMany: (why) => this.#crowd.failed(why, { server: name }),
+			crowd: this.#crowd,
 			onError: (error) => this.#failure.failed(describeError(error), { server: name }),
 		});
 	}
