@@ -2,11 +2,11 @@ import { connect, type Socket } from "node:net";
 import { expect, test as it } from "vitest";
 import { HttpListener } from "../../../src/observe/http-listener.ts";
 import { aCapturedLog } from "./captured-log.ts";
+import { aLoopbackAddress } from "./loopback-addresses.ts";
 
 it("HttpListener that is closed while it is being bound ends with nothing open", async () => {
 	const { log, lines } = aCapturedLog();
-	// A place that nobody else uses: a port that is free is not free for long.
-	const where = { address: "127.93.1.1", port: 31_793 };
+	const where = { address: aLoopbackAddress(), port: 31_793 };
 	const handle = (): void => {};
 	const listener = new HttpListener({
 		...where,
