@@ -14,7 +14,8 @@ const LIMITS = {
 } as const;
 
 export interface BoundedHttpServerOptions {
-	readonly address: string;
+	/** Undefined: every address of this host, of both families where it has both. */
+	readonly address: string | undefined;
 	/** 0: the kernel chooses. */
 	readonly port: number;
 	readonly handle: RequestListener;
@@ -66,7 +67,8 @@ export class BoundedHttpServer {
 		const { address, port } = this.#options;
 		const { promise, resolve, reject } = Promise.withResolvers<void>();
 		this.#server.once("error", reject);
-		this.#server.listen({ host: address, port }, () => {
+		const where = address === undefined ? { port } : { host: address, port };
+		this.#server.listen(where, () => {
 			this.#server.off("error", reject).on("error", (error) => this.#options.onError(error));
 			this.#isListening = true;
 			resolve();

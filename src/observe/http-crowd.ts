@@ -18,6 +18,8 @@ export interface CrowdSocket {
 export interface HttpCrowdOptions {
 	/** At once, of all clients together. */
 	readonly maxConnections: number;
+	/** At once, of one address over the network; by default a fourth of all, at most 32. Infinity: no bound. */
+	readonly maxPerClient?: number;
 	/** Called for each connection that is closed to keep within the bounds. */
 	readonly onTooMany: (why: string) => void;
 }
@@ -38,11 +40,10 @@ export class HttpCrowd {
 	#count = 0;
 
 	constructor(options: HttpCrowdOptions) {
+		const { maxConnections, maxPerClient } = options;
 		this.#options = options;
-		this.#maxPerClient = Math.min(
-			MAX_PER_CLIENT,
-			Math.ceil(options.maxConnections / SHARE_PER_CLIENT),
-		);
+		this.#maxPerClient =
+			maxPerClient ?? Math.min(MAX_PER_CLIENT, Math.ceil(maxConnections / SHARE_PER_CLIENT));
 	}
 
 	/** Counts the connection until it closes; closes it, or another one, when there are too many. */

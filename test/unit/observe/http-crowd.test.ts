@@ -17,9 +17,9 @@ class FakeSocket extends EventEmitter implements CrowdSocket {
 	}
 }
 
-function aCrowd(maxConnections = 128) {
+function aCrowd(maxConnections = 128, bounds: { readonly maxPerClient?: number } = {}) {
 	const told: string[] = [];
-	const crowd = new HttpCrowd({ maxConnections, onTooMany: (why) => told.push(why) });
+	const crowd = new HttpCrowd({ maxConnections, ...bounds, onTooMany: (why) => told.push(why) });
 	const sockets: FakeSocket[] = [];
 	return {
 		told,
@@ -63,6 +63,14 @@ describe("HttpCrowd", () => {
 		expect(openOf(come("10.1.0.2"))).toBe(0);
 		mine[0]?.emit("close");
 		expect(openOf(come("10.1.0.2"))).toBe(1);
+	});
+
+	it("lets one client over the network have as many as it is told", () => {
+		const { come, open, told } = aCrowd(128, { maxPerClient: 128 });
+		const mine = come("10.1.0.2", 128);
+		expect([openOf(mine), told]).toEqual([128, []]);
+		const [probe] = come("10.1.0.3");
+		expect([probe?.isOpen, mine[0]?.isOpen, open()]).toEqual([true, false, 128]);
 	});
 
 	it("takes from whoever has most: a client with few keeps what it has", () => {
