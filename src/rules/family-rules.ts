@@ -1,25 +1,35 @@
 import type { Binding, ServicePortKey } from "../services/service-port.ts";
 import { UserProxyError } from "../shared/errors.ts";
-import { ownChainsOf, TABLES, type TableName } from "./chains.ts";
+import { type Jump, ownChainsOf, TABLES, type TableName } from "./chains.ts";
 import { toError } from "./command-error.ts";
 import type { CommandRunner } from "./command-runner.ts";
 import type { UdpTarget } from "./conntrack-entries.ts";
 import { heldChains } from "./held-chains.ts";
 import { type Baseline, baselineOf, driftFrom, isSame, missingFrom } from "./intact.ts";
+import { jumpsToPutIn, showsJump } from "./jumps.ts";
 import type { FamilyPlan } from "./plan.ts";
 import { type PreviousBinding, previousBindings } from "./previous.ts";
 import { putBackText, removalText, restoreText } from "./restore-text.ts";
 import { holdsNothingOfOurs, type SavedRules } from "./saved-rules.ts";
 import { type ConntrackResult, UdpFlowCleaner } from "./udp-flow-cleaner.ts";
+import { deleteJump, removeUnseen } from "./unseen-rules.ts";
 import { RulesRefusedError, readSavedRules, restoreRules, type XtablesTools } from "./xtables.ts";
 
-/** The restore succeeded, and yet the kernel does not hold the plan: somebody else wrote meanwhile. */
+/**
+ * The restore succeeded, and yet the kernel does not seem to hold the plan: somebody else wrote
+ * meanwhile, or it is the listing that is wrong.
+ */
 class RulesNotInForceError extends UserProxyError {
 	readonly code = "RULES_NOT_IN_FORCE";
 	readonly retriable = true;
 
-	constructor(problems: readonly string[]) {
-		super(`Cannot find the packet rules in force after applying them: ${problems.join("; ")}`);
+	/** @param wrongListing the program that left out what was there. */
+	constructor(problems: readonly string[], wrongListing: string | undefined) {
+		const because =
+			wrongListing === undefined ? "" : `${wrongListing} does not list what is there: `;
+		super(
+			`Cannot find the packet rules in force after applying them: ${because}${problems.join("; ")}`,
+		);
 	}
 }
 
@@ -59,6 +69,10 @@ export class FamilyRules {
 	/** The plan that was asked for last; undefined where there is nothing to keep. */
 	#wanted: FamilyPlan | undefined;
 	#inForce: ReadonlySet<ServicePortKey> = new Set();
+	/** True from the first restore that succeeded to the removal: rules are there, seen or not. */
+	#holds: boolean = false;
+	/** Jumps that were put in and not seen after it; more of them are not put in before these are gone. */
+	#unseen: readonly Jump[] = [];
 
 	constructor(tools: XtablesTools, runner: CommandRunner) {
 		this.#tools = tools;
@@ -88,6 +102,7 @@ export class FamilyRules {
 		if (this.#applied?.plan.text === plan.text) return false;
 		const saved = await this.#read(signal);
 		if (plan.bindings.length === 0 && holdsNothingOfOurs(saved)) {
+			await this.#removeUnseen(saved, signal);
 			this.#forget([]);
 			return false;
 		}
@@ -120,13 +135,14 @@ export class FamilyRules {
 	}
 
 	/**
-	 * Takes every rule and chain of ours away.
+	 * Takes every rule and chain of ours away, those too that were put in and are not listed.
 	 *
 	 * @throws {ChainsHeldError} if a chain has to stay, empty, since somebody else's rule leads to it.
 	 */
 	async remove(signal: AbortSignal): Promise<void> {
 		const saved = await this.#read(signal);
 		await restoreRules(this.#runner, this.#tools, removalText(saved), signal);
+		await this.#removeUnseen(saved, signal);
 		this.#forget(previousBindings(saved, this.#tools.family).filter(isUdp));
 		const held = heldChains(await this.#read(signal));
 		if (held.length > 0) throw new ChainsHeldError(held);
@@ -143,6 +159,15 @@ export class FamilyRules {
 		this.#applied = undefined;
 		this.#wanted = undefined;
 		this.#inForce = new Set();
+		this.#holds = false;
+		this.#unseen = [];
+	}
+
+	/** A listing that shows nothing of what we put in is no proof that it is gone. */
+	async #removeUnseen(saved: SavedRules, signal: AbortSignal): Promise<void> {
+		if (this.#holds && holdsNothingOfOurs(saved)) {
+			await removeUnseen(this.#runner, this.#tools, signal);
+		}
 	}
 
 	async #makeSo(plan: FamilyPlan, saved: SavedRules, signal: AbortSignal): Promise<void> {
@@ -157,11 +182,13 @@ export class FamilyRules {
 	}
 
 	async #attempt(plan: FamilyPlan, before: SavedRules, signal: AbortSignal): Promise<void> {
+		await this.#takeBack(this.#unseen, before, signal);
 		const inForceBefore = this.#inForce;
 		this.#inForce = inForceBefore.union(plan.keys);
 		let failure: Error | undefined;
 		try {
 			await restoreRules(this.#runner, this.#tools, restoreText(plan, before), signal);
+			this.#holds = true;
 		} catch (error) {
 			failure = toError(error);
 		}
@@ -174,9 +201,42 @@ export class FamilyRules {
 		const missing = missingFrom(plan, now);
 		if (missing.length > 0) {
 			this.#applied = undefined;
-			throw new RulesNotInForceError(missing);
+			const putIn = TABLES.flatMap((table) => jumpsToPutIn(table, before.tables[table]));
+			throw await this.#notInForce(missing, putIn, now, signal);
 		}
 		this.#succeed(plan, before, now);
+	}
+
+	async #notInForce(
+		missing: readonly string[],
+		putIn: readonly Jump[],
+		now: SavedRules,
+		signal: AbortSignal,
+	): Promise<Error> {
+		let takenBack = 0;
+		try {
+			takenBack = await this.#takeBack(putIn, now, signal);
+		} catch {
+			// They are in #unseen: the next attempt begins with them.
+		}
+		return new RulesNotInForceError(missing, takenBack > 0 ? this.#tools.save : undefined);
+	}
+
+	/**
+	 * Deletes jumps that we put in where the listing does not show them: the next attempt, by that same
+	 * listing, would put in more.
+	 *
+	 * @returns how many there were: the listing is wrong then.
+	 */
+	async #takeBack(jumps: readonly Jump[], saved: SavedRules, signal: AbortSignal): Promise<number> {
+		this.#unseen = jumps.filter((jump) => !showsJump(jump, saved.tables[jump.table]));
+		let count = 0;
+		for (const jump of this.#unseen) {
+			// oxlint-disable-next-line no-await-in-loop -- a refusal is of one jump
+			if (await deleteJump(this.#runner, this.#tools, jump, signal)) count += 1;
+			this.#unseen = this.#unseen.filter((other) => other !== jump);
+		}
+		return count;
 	}
 
 	/** After a failed restore that failure is what the caller has to hear of, not that of the look. */

@@ -41,6 +41,19 @@ export function jumpRepairs(table: TableName, saved: SavedTable): readonly strin
 	});
 }
 
+/** The jumps that {@link jumpRepairs} puts in. */
+export function jumpsToPutIn(table: TableName, saved: SavedTable): readonly Jump[] {
+	return hooksOf(table).flatMap((hook) => {
+		const wanted = jumpsIn(table, hook);
+		return areRight(hookRules(table, saved, hook), wanted) ? [] : wanted;
+	});
+}
+
+/** True when a jump is there, word for word. */
+export function showsJump(jump: Jump, saved: SavedTable): boolean {
+	return hookRules(jump.table, saved, jump.hook).some((rule) => rule.jump === jump);
+}
+
 /** The commands that take every jump of ours out of the built-in chains of one table. */
 export function jumpDeletions(table: TableName, saved: SavedTable): readonly string[] {
 	return hooksOf(table).flatMap((hook) =>

@@ -1,4 +1,11 @@
-import { type OwnChain, ownChainsOf, TABLES, type TableName } from "./chains.ts";
+import {
+	type Jump,
+	jumpSpec,
+	type OwnChain,
+	ownChainsOf,
+	TABLES,
+	type TableName,
+} from "./chains.ts";
 import { foreignReferences, jumpDeletions, jumpRepairs } from "./jumps.ts";
 import type { FamilyPlan } from "./plan.ts";
 import type { SavedRules } from "./saved-rules.ts";
@@ -34,6 +41,28 @@ export function putBackText(table: TableName, before: SavedRules, now: SavedRule
  */
 export function removalText(saved: SavedRules): string {
 	return TABLES.map((table) => removalTableText(table, saved)).join("");
+}
+
+/** Writes what deletes the first jump of this kind; refused where there is none. */
+export function jumpDeletionText(jump: Jump): string {
+	return lines([`*${jump.table}`, `-D ${jump.hook} ${jumpSpec(jump)}`, "COMMIT"]);
+}
+
+/**
+ * Writes what removes our chains whether they are there or not; refused where something leads to one.
+ *
+ * Declaring a chain makes or empties it, so that deleting it cannot fail for another reason.
+ */
+export function unseenRemovalText(): string {
+	return TABLES.map((table) => {
+		const chains = ownChainsOf(table);
+		return lines([
+			`*${table}`,
+			...chains.map((chain) => `:${chain} - [0:0]`),
+			...chains.map((chain) => `-X ${chain}`),
+			"COMMIT",
+		]);
+	}).join("");
 }
 
 function tableText(table: TableName, rules: ChainRules, saved: SavedRules): string {

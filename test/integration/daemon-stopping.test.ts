@@ -101,6 +101,22 @@ describe.skipIf(labProblem() !== undefined)("the daemon's end with programs that
 		]);
 	});
 
+	it("a listing that shows nothing piles no jumps up, and keeps none from being removed", async () => {
+		await tools.put("iptables-nft-save", '[ -e "$folder/lies" ] && exit 0; exec "$real" "$@"');
+		const daemon = await start();
+		const before = await savedRules(services.lab.node);
+		await tools.write("lies", "");
+		const failing = ({ msg }: { msg: string }) =>
+			msg.startsWith("cannot bring the packet rules up");
+		daemon.signal("SIGHUP");
+		expect((await daemon.waitForLog(failing))["error"]).toContain("does not list what is there");
+		expect((await savedRules(services.lab.node)).toSorted()).toEqual(before.toSorted());
+
+		expect(await daemon.stop("SIGTERM", SOON_MS)).toEqual({ code: 0, signal: null });
+
+		expect(await savedRules(services.lab.node)).toEqual([]);
+	});
+
 	it("a stop ends a start that a listing holds up, and removes what a predecessor left", async () => {
 		const first = await start();
 		await first.kill9();

@@ -131,6 +131,36 @@ function repairTests(variant: Variant): void {
 		expect(await listing()).toBe(once);
 	});
 
+	it("do not multiply while iptables-save lists nothing, and go all the same", async () => {
+		const saving = { showsNothing: false };
+		const blind = await rules.keeper(forgetful(rules.runner, saving));
+		await blind.apply([web], never);
+		const once = await listing();
+		saving.showsNothing = true;
+		for (let round = 0; round < 3; round += 1) {
+			expect(await ofIpv4(blind.verify(never))).toMatchObject({
+				state: "failed",
+				error: { code: "RULES_NOT_IN_FORCE" },
+			});
+			expect(await ofIpv4(blind.apply([web], never))).toMatchObject({ state: "failed" });
+		}
+		expect((await listing()).split("\n").toSorted()).toEqual(once.split("\n").toSorted());
+		expect(await isServed()).toBe(true);
+
+		expect(await ofIpv4(blind.remove(never))).toMatchObject({ state: "applied" });
+		expect(await listing()).not.toContain("KUBE");
+	});
+
+	it("that were never seen leave no jump behind, and go all the same", async () => {
+		const blind = await rules.keeper(forgetful(rules.runner, { showsNothing: true }));
+		for (let round = 0; round < 3; round += 1) {
+			expect(await ofIpv4(blind.apply([web], never))).toMatchObject({ state: "failed" });
+			expect(await listing()).not.toMatch(/-j KUBE/);
+		}
+		expect(await ofIpv4(blind.remove(never))).toMatchObject({ state: "applied" });
+		expect(await listing()).not.toContain("KUBE");
+	});
+
 	it("take names of any length and content", async () => {
 		const hostile = aBinding({
 			namespace: "a".repeat(150),
@@ -173,6 +203,21 @@ function repairTests(variant: Variant): void {
 		expect(await isServed()).toBe(true);
 		expect((await listing()).match(/-d 10\.96\.0\.10/g)).toHaveLength(2);
 	});
+}
+
+/** As with an iptables-save that ends well and lists nothing, while told so. */
+function forgetful(
+	inner: CommandRunner,
+	saving: { readonly showsNothing: boolean },
+): CommandRunner {
+	return {
+		run: async (file, args, options) => {
+			if (!file.endsWith("-save") || !saving.showsNothing) {
+				return await inner.run(file, args, options);
+			}
+			return { stdout: "", stderr: "" };
+		},
+	};
 }
 
 /** Spoils what is meant for nat on its way to the kernel. */

@@ -88,6 +88,8 @@ export class FakeXtables implements CommandRunner {
 	readonly deletions: string[] = [];
 	/** Thrown before a command runs, where it returns an error. */
 	failBefore: (command: string, input: string) => Error | undefined = () => undefined;
+	/** As an iptables-save that lies: it ends with status 0 and has listed nothing. */
+	listsNothing = false;
 	/** Commands for which this is true do not end before they are canceled. */
 	hangs: (command: string) => boolean = () => false;
 	/** Called before a command runs: somebody else's work at that moment. */
@@ -118,7 +120,7 @@ export class FakeXtables implements CommandRunner {
 		}
 		if (args.includes("--version")) return `${program} v1.8.9 (nf_tables)\n`;
 		const tables = program === "iptables" ? this.ipv4 : this.ipv6;
-		if (action === "save") return tables.save();
+		if (action === "save") return this.listsNothing ? "" : tables.save();
 		if (action === "restore") tables.restore(input);
 		return "";
 	}
