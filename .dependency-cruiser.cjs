@@ -23,7 +23,9 @@ const owners = {
 
 /** Node's own doors to the outside. */
 const builtins = {
-	"^(node:)?(net|dgram)$": ["proxies"],
+	// daemon: the lock of daemon/node-lock.ts, no traffic.
+	"^(node:)?net$": ["proxies", "daemon"],
+	"^(node:)?dgram$": ["proxies"],
 	"^(node:)?(http|https|http2)$": ["observe", "cli"],
 	"^(node:)?child_process$": [],
 	"^(node:)?(fs|fs/promises)$": [

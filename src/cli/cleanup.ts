@@ -10,6 +10,7 @@ const TIMEOUT_MS = 120_000;
 
 /** `cleanup`: removes every rule and chain of ours. A second time finds nothing and is fine. */
 export async function cleanupCommand(host: Host): Promise<number> {
+	const pid = await host.doors.runningDaemon();
 	let report: CleanupReport;
 	try {
 		report = await host.doors.cleanup(AbortSignal.timeout(TIMEOUT_MS));
@@ -30,5 +31,11 @@ export async function cleanupCommand(host: Host): Promise<number> {
 		host.out("Nothing to remove: no rule or chain of kube-userproxy is there\n");
 	}
 	for (const problem of report.problems) complain(host, `cleanup: ${problem}`);
+	if (pid !== undefined) {
+		complain(
+			host,
+			`cleanup: warning: a kube-userproxy (pid ${pid}) runs on this node and puts its rules back within seconds; a daemon that stops removes its own`,
+		);
+	}
 	return report.problems.length === 0 ? EXIT_FINE : EXIT_FAILED;
 }

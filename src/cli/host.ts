@@ -43,6 +43,8 @@ export type LastResort = "uncaughtException" | "unhandledRejection";
 /** The work of other rooms that commands set going. Loaded when it is needed. */
 interface Doors {
 	startDaemon(config: Config, options: DaemonOptions): Promise<Daemon>;
+	/** The pid of a daemon that keeps rules here; undefined: none that can be seen. */
+	runningDaemon(): Promise<number | undefined>;
 	/** Removes everything that is ours. */
 	cleanup(signal: AbortSignal): Promise<CleanupReport>;
 	/** Reads every configured source once. */

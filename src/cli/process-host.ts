@@ -4,6 +4,7 @@ import process from "node:process";
 import type { Config } from "../config/config.ts";
 import type { Daemon, DaemonOptions } from "../daemon/contract.ts";
 import { NodeAddresses } from "../daemon/node-addresses.ts";
+import { findNodeLockHolder } from "../daemon/node-lock.ts";
 import { cleanup } from "../rules/cleanup.ts";
 import { createCommandRunner } from "../rules/command-runner.ts";
 import { settingFiles } from "../rules/setting-files.ts";
@@ -45,6 +46,7 @@ export function processHost(early: Set<string>): Host {
 		writeFile: (path, text) => writeFileSync(path, text, { mode: 0o640 }),
 		doors: {
 			startDaemon: openDaemon,
+			runningDaemon: () => findNodeLockHolder(),
 			cleanup: (signal) => cleanup({ ...hostLook(), signal }),
 			readSources: (config, signal) => readSources(config, env, signal),
 			gatherFacts: (config, signal) =>

@@ -11,12 +11,13 @@ import { createCommandRunner } from "../rules/command-runner.ts";
 import type { Snapshot } from "../services/objects.ts";
 import { createServicePortPlanner } from "../services/plan-service-ports.ts";
 import { systemClock } from "../shared/clock.ts";
-import { describeError } from "../shared/errors.ts";
+import { describeError, UserProxyError } from "../shared/errors.ts";
 import type { Source } from "../sources/source.ts";
 import { adjustConntrack } from "./adjust-conntrack.ts";
 import type { Daemon, DaemonOptions } from "./contract.ts";
 import { openEngine } from "./engine.ts";
 import { NodeAddresses } from "./node-addresses.ts";
+import { NO_LOCK, type NodeLock, takeNodeLock } from "./node-lock.ts";
 import { createObservation, engineHooks, type Observation } from "./observation.ts";
 import { adjustOomScore } from "./oom-score.ts";
 import { PlanNotices } from "./plan-notices.ts";
@@ -40,6 +41,8 @@ const MAX_VERIFY_INTERVAL_MS = 10_000;
 const NOTIFY_TIMEOUT_MS = 5_000;
 
 const FLUSH_LOG_TIMEOUT_MS = 2_000;
+
+const NOTHING_STARTED: StopResult = { rulesAreGone: true };
 
 /** Starts the daemon and returns at once; what goes wrong rejects `ended`. */
 export function startDaemon(config: Config, options: DaemonOptions): Daemon {
@@ -68,6 +71,7 @@ class NodeDaemon implements Daemon {
 	readonly #startedAtMs = systemClock.wallMs();
 	#config: Config;
 	#running: Running | undefined;
+	#lock: NodeLock | undefined;
 	#http: HttpServers | undefined;
 	#tick: NodeJS.Timeout | undefined;
 	#isReady: boolean = false;
@@ -148,8 +152,13 @@ class NodeDaemon implements Daemon {
 	}
 
 	fatal(error: unknown): void {
+		const { log } = this.#observation;
+		if (error instanceof UserProxyError && this.#running === undefined) {
+			log.error({ error: describeError(error) }, "cannot start");
+			return;
+		}
 		const stack = error instanceof Error ? error.stack : undefined;
-		this.#observation.log.error(
+		log.error(
 			{ error: describeError(error), stack },
 			"fatal error, the packet rules stay for the successor",
 		);
@@ -160,10 +169,12 @@ class NodeDaemon implements Daemon {
 		try {
 			await this.#start();
 			await this.#stop.promise;
-			const result = await this.#shutDown();
+			// Without the lock, rules that are there are another daemon's.
+			const result = this.#lock === undefined ? NOTHING_STARTED : await this.#shutDown();
 			log.info({ reason: this.#stopReason }, "stopped");
 			return result;
 		} finally {
+			this.#lock?.release();
 			await log.flush(FLUSH_LOG_TIMEOUT_MS);
 		}
 	}
@@ -173,6 +184,7 @@ class NodeDaemon implements Daemon {
 		const { version, env } = this.#options;
 		const config = this.#config;
 		log.info({ version, pid: process.pid, node: config.nodeName }, "starting");
+		if (!(await this.#lockNode())) return;
 		adjustOomScore(config.oomScoreAdj, log);
 		this.#http = await this.#serveHttp();
 		const sources = await createSources(config, { log, env });
@@ -198,6 +210,14 @@ class NodeDaemon implements Daemon {
 			Math.min(config.rulesSyncPeriodMs, MAX_VERIFY_INTERVAL_MS),
 		);
 		void this.#notifier.status("waiting for the first complete state");
+	}
+
+	/** False when a stop came first. Without rules of its own a daemon disturbs no other. */
+	async #lockNode(): Promise<boolean> {
+		const log = this.#observation.log.child({ room: "daemon" });
+		const { signal } = this.#abort;
+		this.#lock = this.#config.rules === "none" ? NO_LOCK : await takeNodeLock({ log, signal });
+		return this.#lock !== undefined;
 	}
 
 	async #serveHttp(): Promise<HttpServers> {

@@ -31,6 +31,20 @@ it("cleanup is fine with nothing to remove", async () => {
 	});
 });
 
+it("cleanup says that a daemon which runs puts its rules back", async () => {
+	const cleaned = [{ family: "ipv4", variant: "nft" }] as const;
+	const doors = {
+		runningDaemon: () => Promise.resolve(4711),
+		cleanup: () => Promise.resolve({ cleaned, problems: [] }),
+	};
+	expect(await run("cleanup", fakeHost(doors))).toMatchObject({
+		status: 0,
+		stderr: expect.stringMatching(
+			/^kube-userproxy: cleanup: warning: .*\(pid 4711\).* puts its rules back/,
+		),
+	});
+});
+
 it("cleanup fails where something stays", async () => {
 	expect(await cleanup({ cleaned: [], problems: ["ipv4 (nft): a chain is held"] })).toEqual({
 		status: 1,

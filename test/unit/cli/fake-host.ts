@@ -96,6 +96,7 @@ export function fakeHost(doors: Partial<Host["doors"]> = {}, rest: Partial<Host>
 				started = { config, options };
 				return Promise.resolve(daemon);
 			},
+			runningDaemon: () => Promise.resolve(undefined),
 			cleanup: () => Promise.resolve({ cleaned: [], problems: [] }),
 			readSources: () => Promise.resolve({ snapshot: EMPTY_SNAPSHOT, sources: [] }),
 			gatherFacts: () => Promise.resolve(FINE_FACTS),

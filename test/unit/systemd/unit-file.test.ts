@@ -84,6 +84,13 @@ describe("kube-userproxy.service", () => {
 		]);
 	});
 
+	it("has the folder of the lock that the daemon takes, for root alone, and leaves it there", () => {
+		const lock = readFileSync(new URL("../../../src/daemon/node-lock.ts", import.meta.url), "utf8");
+		expect(lock).toContain(`"/run/${setting("RuntimeDirectory")}"`);
+		expect(setting("RuntimeDirectoryMode")).toBe("0700");
+		expect(setting("RuntimeDirectoryPreserve")).toBe("yes");
+	});
+
 	it("allows what V8 and the packet rules cannot do without", () => {
 		expect(settingsOf(UNIT).has("MemoryDenyWriteExecute")).toBe(false);
 		expect(settingsOf(UNIT).has("PrivateNetwork")).toBe(false);
