@@ -1,4 +1,5 @@
 import { UserProxyError } from "../../shared/errors.ts";
+import { oneLine } from "../one-line.ts";
 import { isRecord } from "./records.ts";
 
 /** What a request failed of; what to do next is decided by it. */
@@ -155,12 +156,6 @@ function describeStatus(asked: Asked, httpStatus: number, status: StatusObject):
 function saidBy(message: string): string {
 	const text = oneLine(message, 200);
 	return text === "" ? "" : `; it says: ${text}`;
-}
-
-/** Control characters out, one line, cut: what comes from outside must not forge log lines. */
-export function oneLine(text: string, maxLength: number): string {
-	const line = text.replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, " ").trim();
-	return line.length <= maxLength ? line : `${line.slice(0, maxLength)}…`;
 }
 
 function textOf(value: unknown): string {

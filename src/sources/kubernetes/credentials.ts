@@ -1,7 +1,8 @@
 import type { KubeConfig } from "@kubernetes/client-node";
 import type { Clock } from "../../shared/clock.ts";
 import { errorCode } from "../../shared/errors.ts";
-import { ApiError, oneLine } from "./api-errors.ts";
+import { oneLine } from "../one-line.ts";
+import { ApiError } from "./api-errors.ts";
 import { type Kubeconfig, readKubeconfig, whyUnreadable } from "./kubeconfig.ts";
 import { isRecord } from "./records.ts";
 

@@ -2,7 +2,8 @@ import { readFile } from "node:fs/promises";
 import { dirname, isAbsolute, join } from "node:path";
 import { LineCounter, parseDocument } from "yaml";
 import { errorCode } from "../../shared/errors.ts";
-import { ApiError, oneLine } from "./api-errors.ts";
+import { oneLine } from "../one-line.ts";
+import { ApiError } from "./api-errors.ts";
 import { isRecord, type UnknownRecord } from "./records.ts";
 
 /** A kubeconfig is a few kilobytes; a file beyond this is something else. */

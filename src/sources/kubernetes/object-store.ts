@@ -1,8 +1,8 @@
 import { type Admission, describeProblem } from "../../services/admission.ts";
 import { describeError } from "../../shared/errors.ts";
 import type { Log } from "../../shared/log.ts";
+import { oneLine } from "../one-line.ts";
 import type { RejectedObject } from "../source.ts";
-import { oneLine } from "./api-errors.ts";
 import { identify, type ObjectIdentity } from "./records.ts";
 
 /** One object of the API gives one of ours, but for Endpoints: those give one slice per subset. */

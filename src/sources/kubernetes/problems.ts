@@ -1,6 +1,7 @@
 import { describeError } from "../../shared/errors.ts";
 import type { Log } from "../../shared/log.ts";
-import { ApiError, needsPerson, oneLine } from "./api-errors.ts";
+import { oneLine } from "../one-line.ts";
+import { ApiError, needsPerson } from "./api-errors.ts";
 
 /** Messages remembered as said until all is well again; beyond, the oldest may be said anew. */
 const MAX_SAID = 20;

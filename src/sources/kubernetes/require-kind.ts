@@ -1,4 +1,5 @@
-import { ApiError, type Asked, oneLine } from "./api-errors.ts";
+import { oneLine } from "../one-line.ts";
+import { ApiError, type Asked } from "./api-errors.ts";
 import { notJsonError } from "./body.ts";
 import { isRecord, type UnknownRecord } from "./records.ts";
 

@@ -1,4 +1,4 @@
-import { oneLine } from "../kubernetes/api-errors.ts";
+import { oneLine } from "../one-line.ts";
 import type { RejectedObject } from "../source.ts";
 import type { ManifestFault, ManifestProblem } from "./parse-manifest.ts";
 

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import type { Snapshot } from "../../services/objects.ts";
-import { oneLine } from "../kubernetes/api-errors.ts";
+import { oneLine } from "../one-line.ts";
 import { combineFiles, type FileObjects } from "./combine-files.ts";
 import { describeProblems } from "./describe-problems.ts";
 import { type ListedFile, listManifests, readManifest } from "./manifest-files.ts";

@@ -1,6 +1,7 @@
 import { describe, expect, test as it } from "vitest";
-import { oneLine, statusError } from "../../../../src/sources/kubernetes/api-errors.ts";
+import { statusError } from "../../../../src/sources/kubernetes/api-errors.ts";
 import { brokenError, reachError } from "../../../../src/sources/kubernetes/reach-errors.ts";
+import { oneLine } from "../../../../src/sources/one-line.ts";
 
 const asked = {
 	server: "https://192.0.2.10:6443",
