@@ -36,6 +36,7 @@ const builtins = {
 		"rules",
 		"observe",
 		"proxies",
+		"shared",
 	],
 	"^(node:)?os$": ["cli", "daemon", "proxies"],
 	"^(node:)?worker_threads$": ["proxies"],

@@ -1,6 +1,6 @@
-import { closeSync, openSync } from "node:fs";
 import { execa } from "execa";
 import { describeError, errorCode } from "../shared/errors.ts";
+import { requireDescriptors } from "../shared/require-descriptors.ts";
 import { CommandError, classifyFailure } from "./command-error.ts";
 import { LineSplitter } from "./line-splitter.ts";
 
@@ -39,9 +39,6 @@ const MAX_OUTPUT_LENGTH = 1024 * 1024;
 /** After the kill, what still holds the program's output open is waited for this long, in milliseconds. */
 const KILL_GRACE_MS = 1_000;
 
-/** What starting a program takes for a moment: two for each of its streams, two to hear how it went. */
-const DESCRIPTORS_TO_START = 8;
-
 /** Where iptables and conntrack are; a unit or a login without root's PATH does not have them. */
 const SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -71,7 +68,7 @@ async function runCommand(
 ): Promise<CommandOutput> {
 	const { input = "", signal, timeoutMs, onLine } = options;
 	if (signal.aborted) throw new CommandError("COMMAND_CANCELED", { file });
-	requireDescriptors(file);
+	requireDescriptorsFor(file);
 	const subprocess = execa(file, args, {
 		input,
 		env,
@@ -114,18 +111,11 @@ async function runCommand(
 	}
 }
 
-/**
- * Node, when it runs out of descriptors half-way through starting a program, keeps three of them for
- * ever. So it must not come to that.
- */
-function requireDescriptors(file: string): void {
-	const probes: number[] = [];
+function requireDescriptorsFor(file: string): void {
 	try {
-		while (probes.length < DESCRIPTORS_TO_START) probes.push(openSync("/dev/null", "r"));
+		requireDescriptors();
 	} catch (cause) {
 		throw new CommandError("COMMAND_FAILED", { file, stderr: describeError(cause), cause });
-	} finally {
-		for (const probe of probes) closeSync(probe);
 	}
 }
 
