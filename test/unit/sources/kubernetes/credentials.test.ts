@@ -6,7 +6,7 @@ import { Credentials } from "../../../../src/sources/kubernetes/credentials.ts";
 import { apiService } from "../../../kit/fake-api/api-objects.ts";
 import { CertificateAuthority } from "../../../kit/fake-api/certificates.ts";
 import type { FakeApiOptions } from "../../../kit/fake-api/fake-api.ts";
-import { aFolder, type KubeconfigParts, kubeconfigFor } from "./credentials-kit.ts";
+import { aFolder, type KubeconfigParts, kubeconfigFor } from "../../../kit/kubeconfigs.ts";
 import { type Running, runSource, serveApi, until } from "./source-kit.ts";
 
 const authority = new CertificateAuthority();

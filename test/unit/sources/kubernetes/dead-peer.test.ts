@@ -2,7 +2,7 @@ import { connect, createServer, type Socket } from "node:net";
 import { describe, expect, test as it, onTestFinished } from "vitest";
 import { apiService } from "../../../kit/fake-api/api-objects.ts";
 import { CertificateAuthority } from "../../../kit/fake-api/certificates.ts";
-import { aFolder, kubeconfigFor } from "./credentials-kit.ts";
+import { aFolder, kubeconfigFor } from "../../../kit/kubeconfigs.ts";
 import { runSource, serveApi, until } from "./source-kit.ts";
 
 /** A wire between client and server that can be cut without either being told. */

@@ -3,7 +3,7 @@ import { connect } from "node:net";
 import { describe, expect, test as it, onTestFinished } from "vitest";
 import { apiNode, apiService, apiSlice } from "../../../kit/fake-api/api-objects.ts";
 import { CertificateAuthority } from "../../../kit/fake-api/certificates.ts";
-import { aFolder, kubeconfigFor } from "./credentials-kit.ts";
+import { aFolder, kubeconfigFor } from "../../../kit/kubeconfigs.ts";
 import { type Running, runSource, serveApi, until } from "./source-kit.ts";
 
 async function problemOf(running: Running): Promise<string> {

@@ -5,7 +5,7 @@ import {
 	type CertificateOptions,
 } from "../../../kit/fake-api/certificates.ts";
 import type { FakeApi } from "../../../kit/fake-api/fake-api.ts";
-import { aFolder, kubeconfigFor } from "./credentials-kit.ts";
+import { aFolder, kubeconfigFor } from "../../../kit/kubeconfigs.ts";
 import { runSource, serveApi, until } from "./source-kit.ts";
 
 const authority = new CertificateAuthority();
