@@ -11,7 +11,7 @@ const owners = {
 	"@kubernetes/client-node": ["sources"],
 	undici: ["sources"],
 	yaml: ["sources", "config"],
-	execa: ["rules"],
+	execa: ["rules", "sources"],
 	"lru-cache": ["balancing", "proxies"],
 	pino: ["observe"],
 	"pino-pretty": ["observe"],

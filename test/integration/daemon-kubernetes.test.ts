@@ -1,7 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test as it } from "vitest";
 import { tally } from "../kit/agent.ts";
 import { type LabApi, startLabApi } from "../kit/api-lab.ts";
-import { startDaemon } from "../kit/daemon-process.ts";
+import { type LogLine, startDaemon } from "../kit/daemon-process.ts";
+import { aHangingPlugin, execUser, isAlive } from "../kit/exec-plugins.ts";
+import { aFolder, kubeconfigFor } from "../kit/kubeconfigs.ts";
 import { labProblem } from "../kit/lab.ts";
 import {
 	clusterIp,
@@ -95,6 +97,27 @@ describe.skipIf(labProblem() !== undefined)("the daemon on a cluster's API", () 
 		await api.tell("start");
 		await daemon.ready(40_000);
 		expect(await ask(10, 3)).toEqual({ ep1: 1, ep2: 1, ep3: 1 });
+	});
+
+	it("a credential plugin that hangs is told of, and killed with its children at the stop", async () => {
+		const folder = await aFolder();
+		const plugin = aHangingPlugin(folder);
+		const kubeconfig = kubeconfigFor(folder, api.url, { user: execUser(plugin.path) });
+		const daemon = startDaemon({
+			in: services.lab.node,
+			flags: [`--kubeconfig=${kubeconfig}`],
+			env: { PATH: process.env["PATH"] ?? "" },
+		});
+		const waiting = ({ msg }: LogLine) => msg === "waiting for the exec credential plugin";
+		expect(await daemon.waitForLog(waiting, { timeoutMs: 40_000 })).toMatchObject({
+			level: "warn",
+			plugin: plugin.path,
+		});
+		expect((await daemon.get("/readyz")).status).toBe(503);
+		const pids = plugin.pids();
+		expect(pids.map(isAlive)).toEqual([true, true]);
+		expect(await daemon.stop()).toEqual({ code: 0, signal: null });
+		expect(pids.map(isAlive)).toEqual([false, false]);
 	});
 
 	it("--service-proxy-name serves only the Services that carry it", async () => {

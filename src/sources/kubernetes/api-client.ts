@@ -35,7 +35,7 @@ export class ApiClient implements Transport {
 	}
 
 	async get(request: ApiRequest, signal: AbortSignal): Promise<ApiResponse> {
-		const access = await this.#options.credentials.current();
+		const access = await this.#options.credentials.current(signal);
 		this.#warnOfClearText(access);
 		this.#options.address.use(access.origin);
 		const asked = toAsked(request, access);
@@ -48,9 +48,9 @@ export class ApiClient implements Transport {
 		}
 	}
 
-	/** Resolves when no connection is open any more; requests under way fail. */
-	close(): Promise<void> {
-		return this.#connections.close();
+	/** Resolves when no connection is open any more and no plugin runs; requests under way fail. */
+	async close(): Promise<void> {
+		await Promise.all([this.#connections.close(), this.#options.credentials.close()]);
 	}
 
 	async #send(

@@ -1,8 +1,12 @@
+import { isDeepStrictEqual } from "node:util";
 import type { KubeConfig } from "@kubernetes/client-node";
 import type { Clock } from "../../shared/clock.ts";
-import { errorCode } from "../../shared/errors.ts";
-import { oneLine } from "../one-line.ts";
+import type { Log } from "../../shared/log.ts";
 import { ApiError } from "./api-errors.ts";
+import type { ExecCredential } from "./exec-credential.ts";
+import { DEFAULT_PLUGIN_LIMITS, ExecPlugin, type ExecPluginLimits } from "./exec-plugin.ts";
+import type { ExecPluginConfig } from "./exec-plugin-config.ts";
+import { ExecPluginError, withoutSecrets } from "./exec-plugin-error.ts";
 import { type Kubeconfig, readKubeconfig, whyUnreadable } from "./kubeconfig.ts";
 import { isRecord } from "./records.ts";
 
@@ -42,21 +46,24 @@ export interface CredentialsOptions {
 	readonly cluster: ClusterOptions;
 	readonly env: Readonly<Record<string, string | undefined>>;
 	readonly clock: Clock;
+	readonly log: Log;
 	/** Where a pod's service account is mounted. */
 	readonly serviceAccountFolder?: string | undefined;
-	/** Longest wait for client-node's answer (an exec plugin may hang), in milliseconds. */
-	readonly waitMs?: number | undefined;
+	readonly pluginLimits?: Partial<ExecPluginLimits> | undefined;
 }
 
 const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
 /** A kubeconfig that changed is seen at the latest after this, at the next request. */
 const RECHECK_MS = 60_000;
-/** A plugin that has hung this long is left alone and another one is started. */
+/** Longest wait for client-node (OIDC asks a server); an exec plugin has its own bound, which is lower. */
+const WAIT_MS = 70_000;
+/** What has hung this long is left alone and tried anew. */
 const ABANDON_MS = 300_000;
 
 interface Loaded {
 	/** Undefined where there are no credentials: client-node is not even loaded. */
 	readonly config: KubeConfig | undefined;
+	readonly plugin: ExecPlugin | undefined;
 	readonly server: string;
 	readonly proxyUrl: string | undefined;
 	readonly from: string;
@@ -68,11 +75,13 @@ interface Loaded {
 
 /**
  * Credentials as client-node gives them: token, token file (read again each minute), client
- * certificate, exec plugin, basic, in-cluster. Files are read again for each connection, the
+ * certificate, basic, in-cluster; and those of an exec plugin, which we run. Files are read again for each connection, the
  * kubeconfig when it changed, and all of it after {@link invalidate}.
  */
 export class Credentials {
 	readonly #options: CredentialsOptions;
+	readonly #abort = new AbortController();
+	#plugin: ExecPlugin | undefined;
 	#loaded: Loaded | undefined;
 	#generation = 0;
 	#pending: { readonly promise: Promise<Access>; readonly startedMs: number } | undefined;
@@ -81,8 +90,12 @@ export class Credentials {
 		this.#options = options;
 	}
 
-	/** @throws {ApiError} "credentials" */
-	current(): Promise<Access> {
+	/**
+	 * Waits no longer than the signal lets it.
+	 *
+	 * @throws {ApiError} "credentials"
+	 */
+	current(signal: AbortSignal): Promise<Access> {
 		const nowMs = this.#options.clock.monotonicMs();
 		// One at a time: three reflectors that start together must not start three plugins.
 		if (this.#pending === undefined || nowMs - this.#pending.startedMs > ABANDON_MS) {
@@ -92,7 +105,13 @@ export class Credentials {
 			promise.catch(() => {});
 			this.#pending = { promise, startedMs: nowMs };
 		}
-		return withDeadline(this.#pending.promise, this.#options.waitMs ?? 30_000);
+		return waitFor(this.#pending.promise, signal);
+	}
+
+	/** Ends an exec plugin that runs, with its children; resolves when it is gone. */
+	async close(): Promise<void> {
+		this.#abort.abort();
+		await this.#plugin?.closed();
 	}
 
 	/**
@@ -138,9 +157,7 @@ export class Credentials {
 		return this.#loaded;
 	}
 
-	async #build(
-		file: Kubeconfig | undefined,
-	): Promise<Pick<Loaded, "config" | "server" | "proxyUrl" | "from" | "text">> {
+	async #build(file: Kubeconfig | undefined): Promise<Omit<Loaded, "checkedAtMs" | "generation">> {
 		const { cluster } = this.#options;
 		if (file !== undefined) {
 			const from = `kubeconfig ${cluster.kubeconfig}`;
@@ -152,9 +169,10 @@ export class Credentials {
 			}
 			config.makePathsAbsolute(file.folder);
 			const { server, proxyUrl } = settle(config, cluster.master);
-			return { config, server, proxyUrl, from, text: file.text };
+			const plugin = this.#pluginOf(file.plugin);
+			return { config, plugin, server, proxyUrl, from, text: file.text };
 		}
-		const none = { proxyUrl: undefined, text: undefined };
+		const none = { plugin: undefined, proxyUrl: undefined, text: undefined };
 		if (cluster.master !== undefined) {
 			return { config: undefined, server: cluster.master, from: "--master", ...none };
 		}
@@ -163,20 +181,44 @@ export class Credentials {
 		loadServiceAccount(config, inCluster, this.#options.serviceAccountFolder ?? SERVICE_ACCOUNT);
 		return { config, server: inCluster, from: "in-cluster service account", ...none };
 	}
+
+	/** The same one as long as it is configured the same, so that what it is waited for is said once. */
+	#pluginOf(config: ExecPluginConfig | undefined): ExecPlugin | undefined {
+		if (config !== undefined && isDeepStrictEqual(config, this.#plugin?.config)) {
+			this.#plugin?.forget();
+			return this.#plugin;
+		}
+		const { env, clock, log, pluginLimits } = this.#options;
+		const { signal } = this.#abort;
+		const limits = { ...DEFAULT_PLUGIN_LIMITS, ...pluginLimits };
+		// None runs now: credentials are loaded one after the other.
+		this.#plugin = config && new ExecPlugin({ config, env, clock, log, limits, signal });
+		return this.#plugin;
+	}
 }
 
 async function toAccess(loaded: Loaded): Promise<Access> {
-	const { config, from, generation, proxyUrl } = loaded;
+	const { config, from, generation, plugin, proxyUrl } = loaded;
 	const server = parseServer(loaded.server, from);
 	const common = { ...server, proxyUrl, from, generation };
 	if (config === undefined) return { ...common, headers: {}, tls: {} };
 	const given: NodeRequestOptions = {};
 	try {
 		await config.applyToHTTPSOptions(given);
+		if (plugin !== undefined) applyExecCredential(await plugin.credential(), given);
 	} catch (error) {
 		throw credentialsError(from, error);
 	}
 	return { ...common, headers: headersOf(given), tls: tlsOf(given) };
+}
+
+/** By client-node's rules: a token of the kubeconfig wins over the plugin's, a certificate does not. */
+function applyExecCredential(
+	{ token, cert, key }: ExecCredential,
+	given: NodeRequestOptions,
+): void {
+	if (cert !== undefined && key !== undefined) Object.assign(given, { cert, key });
+	if (token !== undefined) given.headers = { Authorization: `Bearer ${token}`, ...given.headers };
 }
 
 type NodeRequestOptions = Parameters<KubeConfig["applyToHTTPSOptions"]>[0];
@@ -280,35 +322,26 @@ function credentialsError(from: string, error: unknown): ApiError {
 }
 
 function why(error: unknown): string {
+	if (error instanceof ExecPluginError) return error.message;
 	const path = isRecord(error) && typeof error["path"] === "string" ? error["path"] : undefined;
-	const isSpawn = isRecord(error) && String(error["syscall"]).startsWith("spawn");
-	if (isSpawn && path !== undefined) {
-		return `the exec plugin ${path} cannot be started (${errorCode(error)})`;
-	}
 	if (path !== undefined) return `${path}: ${whyUnreadable(error)}`;
-	// A JSON error quotes the text: an exec plugin's output is a token.
-	if (error instanceof SyntaxError) return "the exec plugin did not print JSON";
-	if (error instanceof TypeError) return "the exec plugin printed no ExecCredential with a status";
+	// A JSON error quotes the text: what an auth provider's program printed is a token.
+	if (error instanceof SyntaxError) return "what it was to be read from is not JSON";
 	const text = error instanceof Error ? error.message : "";
-	return text === "" ? "the exec plugin failed and said nothing" : withoutSecrets(text);
+	return text === "" ? "no reason is known" : withoutSecrets(text);
 }
 
-/** Anything long enough to be a token or a key goes; what is left is for a person. */
-function withoutSecrets(text: string): string {
-	return oneLine(text.replaceAll(/[\w+=~-]{20,}/g, "…"), 200);
-}
-
-async function withDeadline<T>(promise: Promise<T>, ms: number): Promise<T> {
-	let timer: NodeJS.Timeout | undefined;
-	const late = new Promise<never>((_resolve, reject) => {
-		timer = setTimeout(() => {
-			const message = "The exec plugin of the kubeconfig does not come to an end";
-			reject(new ApiError("credentials", message));
-		}, ms);
-	});
+async function waitFor<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+	const message = "The credentials of the kubeconfig are not to be had in time";
+	const { promise: over, reject } = Promise.withResolvers<never>();
+	const giveUp = () => reject(new ApiError("credentials", message));
+	const timer = setTimeout(giveUp, WAIT_MS);
+	signal.addEventListener("abort", giveUp, { once: true });
+	if (signal.aborted) giveUp();
 	try {
-		return await Promise.race([promise, late]);
+		return await Promise.race([promise, over]);
 	} finally {
 		clearTimeout(timer);
+		signal.removeEventListener("abort", giveUp);
 	}
 }

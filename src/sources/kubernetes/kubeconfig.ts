@@ -4,6 +4,8 @@ import { LineCounter, parseDocument } from "yaml";
 import { errorCode } from "../../shared/errors.ts";
 import { oneLine } from "../one-line.ts";
 import { ApiError } from "./api-errors.ts";
+import { badKubeconfig } from "./bad-kubeconfig.ts";
+import { type ExecPluginConfig, toExecPluginConfig } from "./exec-plugin-config.ts";
 import { isRecord, type UnknownRecord } from "./records.ts";
 
 /** A kubeconfig is a few kilobytes; a file beyond this is something else. */
@@ -17,6 +19,8 @@ export interface Kubeconfig {
 	readonly json: string;
 	/** The folder that relative paths start from. */
 	readonly folder: string;
+	/** Undefined where the current context's user has none; `json` has none either way. */
+	readonly plugin: ExecPluginConfig | undefined;
 }
 
 /**
@@ -36,12 +40,13 @@ export async function readKubeconfig(path: string): Promise<Kubeconfig> {
 	if (typeof cluster["server"] !== "string") {
 		throw badKubeconfig(path, `cluster "${nameOf(context["cluster"])}" has no server`);
 	}
-	if (context["user"] !== undefined && context["user"] !== "") {
-		entryOf(path, root, "users", "user", context["user"]);
-	}
+	const hasUser = context["user"] !== undefined && context["user"] !== "";
+	const user = hasUser ? entryOf(path, root, "users", "user", context["user"]) : {};
 	const folder = dirname(path);
-	const users = listOf(root["users"]).map((user) => toClientNodeUser(user, folder));
-	return { text, json: JSON.stringify({ ...root, users }), folder };
+	const exec = execOf(user);
+	const plugin = exec === undefined ? undefined : toExecPluginConfig(exec, path, folder);
+	const users = listOf(root["users"]).map((entry) => toClientNodeUser(entry, folder));
+	return { text, json: JSON.stringify({ ...root, users }), folder, plugin };
 }
 
 async function readText(path: string): Promise<string> {
@@ -115,8 +120,14 @@ function entryOf(
 	return value;
 }
 
+/** Without an exec plugin, which client-node is not to run, and with what it does not know put right. */
 function toClientNodeUser(entry: UnknownRecord, folder: string): UnknownRecord {
-	const user = isRecord(entry["user"]) ? entry["user"] : {};
+	const { exec: _exec, ...user } = isRecord(entry["user"]) ? entry["user"] : {};
+	if (execOf(entry["user"]) !== undefined) {
+		// Of several ways, client-node takes the plugin too.
+		const { "auth-provider": _provider, ...rest } = user;
+		return { ...entry, user: rest };
+	}
 	const file = user["tokenFile"] ?? user["token-file"];
 	const { token: _token, tokenFile: _file, "token-file": _alias, ...rest } = user;
 	if (typeof file === "string" && file !== "") {
@@ -124,25 +135,16 @@ function toClientNodeUser(entry: UnknownRecord, folder: string): UnknownRecord {
 		const config = { tokenFile: isAbsolute(file) ? file : join(folder, file) };
 		return { ...entry, user: { ...rest, "auth-provider": { name: "tokenFile", config } } };
 	}
-	const exec = isRecord(user["exec"]) ? toClientNodeExec(user["exec"], folder) : user["exec"];
-	return { ...entry, user: { ...user, exec } };
+	return { ...entry, user };
 }
 
-/** Relative commands with a folder start from the kubeconfig, and plugins are told how they are called. */
-function toClientNodeExec(exec: UnknownRecord, folder: string): UnknownRecord {
-	const command = exec["command"];
-	const isRelative = typeof command === "string" && command.includes("/") && !isAbsolute(command);
-	const info = {
-		apiVersion: exec["apiVersion"] ?? "client.authentication.k8s.io/v1",
-		kind: "ExecCredential",
-		spec: { interactive: false },
-	};
-	const told = { name: "KUBERNETES_EXEC_INFO", value: JSON.stringify(info) };
-	return {
-		...exec,
-		command: isRelative ? join(folder, command) : command,
-		env: [told, ...listOf(exec["env"])],
-	};
+/** A user's exec plugin, also in the place where only client-node looks for it. */
+function execOf(user: unknown): UnknownRecord | undefined {
+	if (!isRecord(user)) return undefined;
+	const provider = isRecord(user["auth-provider"]) ? user["auth-provider"] : {};
+	const config = isRecord(provider["config"]) ? provider["config"] : {};
+	const exec = user["exec"] ?? config["exec"];
+	return isRecord(exec) ? exec : undefined;
 }
 
 function listOf(value: unknown): readonly UnknownRecord[] {
@@ -151,8 +153,4 @@ function listOf(value: unknown): readonly UnknownRecord[] {
 
 function nameOf(value: unknown): string {
 	return typeof value === "string" ? oneLine(value, 100) : "";
-}
-
-function badKubeconfig(path: string, why: string): ApiError {
-	return new ApiError("credentials", `Cannot use kubeconfig ${path}: ${why}`);
 }

@@ -18,6 +18,7 @@ import { ApiClient } from "./api-client.ts";
 import { ClusterAddress } from "./cluster-address.ts";
 import { type ConnectionTiming, DEFAULT_TIMING } from "./connections.ts";
 import { type ClusterOptions, Credentials, inClusterServer } from "./credentials.ts";
+import type { ExecPluginLimits } from "./exec-plugin.ts";
 import { DEFAULT_LIMITS, type ReflectorLimits } from "./limits.ts";
 import { NodePresence } from "./node-presence.ts";
 import { ObjectStore, one } from "./object-store.ts";
@@ -68,6 +69,7 @@ export interface KubernetesSourceOptions {
 	readonly nodePatienceMs?: number;
 	/** Where a pod's service account is mounted. */
 	readonly serviceAccountFolder?: string;
+	readonly pluginLimits?: Partial<ExecPluginLimits>;
 }
 
 export function createKubernetesSource(options: KubernetesSourceOptions): Source {
@@ -97,9 +99,16 @@ class KubernetesSource implements Source {
 		this.name = nameOf(options);
 		this.#problems = new Problems(log);
 		this.#address = new ClusterAddress(env, log);
-		const { serviceAccountFolder } = options;
+		const { serviceAccountFolder, pluginLimits } = options;
 		const timing = { ...DEFAULT_TIMING, ...options.timing };
-		const credentials = new Credentials({ cluster, env, clock, serviceAccountFolder });
+		const credentials = new Credentials({
+			cluster,
+			env,
+			clock,
+			log,
+			serviceAccountFolder,
+			pluginLimits,
+		});
 		this.#client = new ApiClient({ credentials, address: this.#address, log, timing });
 		this.#services = new ObjectStore({ kind: "Service", admit: one(admit.service) }, log);
 		this.#slices = new ObjectStore({ kind: "EndpointSlice", admit: one(admit.endpointSlice) }, log);

@@ -1,8 +1,7 @@
-import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test as it } from "vitest";
-import { systemClock } from "../../../../src/shared/clock.ts";
-import { Credentials } from "../../../../src/sources/kubernetes/credentials.ts";
+import { aPlugin, execUser } from "../../../kit/exec-plugins.ts";
 import { apiService } from "../../../kit/fake-api/api-objects.ts";
 import { CertificateAuthority } from "../../../kit/fake-api/certificates.ts";
 import type { FakeApiOptions } from "../../../kit/fake-api/fake-api.ts";
@@ -30,17 +29,6 @@ async function runWith(url: string, user: KubeconfigParts["user"], folder?: stri
 async function problemOf(running: Running): Promise<string> {
 	await until("said", () => running.source.status().problem !== undefined);
 	return running.source.status().problem ?? "";
-}
-
-function aPlugin(folder: string, script: string): string {
-	const path = join(folder, "plugin");
-	writeFileSync(path, `#!/bin/sh\n${script}\n`);
-	chmodSync(path, 0o755);
-	return path;
-}
-
-function execUser(command: string) {
-	return { exec: { apiVersion: "client.authentication.k8s.io/v1", command } };
 }
 
 describe("credentials", () => {
@@ -243,26 +231,6 @@ describe("credentials that cannot be used are said with what to do, and tried ag
 		expect(await problemOf(await runWith("https://127.0.0.1:1", execUser(chatty)))).toContain(
 			"printed no ExecCredential with a status",
 		);
-	});
-
-	it("a plugin that hangs, which is not started again meanwhile", async () => {
-		const folder = await aFolder();
-		const starts = join(folder, "starts");
-		const plugin = aPlugin(folder, `echo started >> ${starts}; exec sleep 2`);
-		const kubeconfig = kubeconfigFor(folder, "https://127.0.0.1:1", { user: execUser(plugin) });
-		const credentials = new Credentials({
-			cluster: { kubeconfig, master: undefined },
-			env: {},
-			clock: systemClock,
-			waitMs: 100,
-		});
-		const tries = [credentials.current(), credentials.current(), credentials.current()];
-		for (const result of await Promise.allSettled(tries)) {
-			expect(result).toMatchObject({
-				reason: { message: "The exec plugin of the kubeconfig does not come to an end" },
-			});
-		}
-		expect(readFileSync(starts, "utf8")).toBe("started\n");
 	});
 
 	it("no credentials at all outside a cluster", async () => {
