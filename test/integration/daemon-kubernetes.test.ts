@@ -68,7 +68,8 @@ describe.skipIf(labProblem() !== undefined)("the daemon on a cluster's API", () 
 		await api.tell("start");
 		await eventually(async () => expect(await ask(10)).toEqual({ ep2: 1 }), 40_000);
 		await eventually(async () => expect(Object.keys(await ask(12))).not.toContain("ep1"));
-		await daemon.waitForLog(({ msg }) => /recovered|again/.test(msg));
+		// Only now, when the fresh list is in: that the server answers 410 is no recovery.
+		await daemon.waitForLog(({ msg }) => /recovered|again/.test(msg), { timeoutMs: 40_000 });
 	});
 
 	it("a list of another kind does not pass for an empty cluster", async () => {
