@@ -246,7 +246,7 @@ function undoneOf({ families }: RulesOutcome): readonly Undone[] {
 	);
 }
 
-function fieldsOf(undone: readonly Undone[]): object {
+function fieldsOf(undone: readonly Undone[]) {
 	return { families: undone.map(({ family }) => family), error: describeUndone(undone) };
 }
 

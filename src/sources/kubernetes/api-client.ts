@@ -131,7 +131,7 @@ export class ApiClient implements Transport {
 		this.#warnOnce(text, { server: origin, from });
 	}
 
-	#warnOnce(message: string, fields: object): void {
+	#warnOnce(message: string, fields: { readonly server: string; readonly from: string }): void {
 		if (this.#warned.has(message)) return;
 		this.#warned.add(message);
 		this.#options.log.warn(fields, message);

@@ -11,6 +11,10 @@ import {
 	STATUS_PATH,
 } from "../../../src/services/status.ts";
 import { aRetriedRecord } from "./a-record.ts";
+import { findLogFields } from "./log-fields.ts";
+
+/** The compiler reads the whole program: 3 s on a machine that does nothing else. */
+const COMPILE_TIMEOUT_MS = 120_000;
 
 const read = (path: string): string =>
 	readFileSync(new URL(`../../../${path}`, import.meta.url), "utf8");
@@ -62,4 +66,20 @@ describe("docs/observing.md", () => {
 		expect(words.length).toBeGreaterThan(20);
 		expect(missing([...fields, ...words.map(([, word]) => word ?? "")])).toEqual([]);
 	});
+
+	it(
+		"names every field of any log line",
+		() => {
+			const { fields, unknown } = findLogFields();
+			// What hands on the fields of others.
+			const handedOn = /^src\/(shared\/recurring|observe\/logger)\.ts:/;
+			expect(unknown.filter((place) => !handedOn.test(place))).toEqual([]);
+			expect(fields.size).toBeGreaterThan(50);
+			const section = doc.split("\n## Log lines\n")[1]?.split("\n## HTTP paths\n")[0] ?? "";
+			// Those are told apart by their ends.
+			const named = [...fields].filter(([name]) => !/[a-z](Ms|S)$/.test(name));
+			expect(named.filter(([name]) => !section.includes(`\`${name}\``))).toEqual([]);
+		},
+		COMPILE_TIMEOUT_MS,
+	);
 });
