@@ -57,7 +57,12 @@ export async function persist(options: PersistOptions): Promise<readonly Undone[
 
 /** "ipv4: Cannot …; ipv6: Cannot …" */
 export function describeUndone(undone: readonly Undone[]): string {
-	return undone.map(({ family, error }) => `${family}: ${describeError(error)}`).join("; ");
+	return undone.map(describeOne).join("; ");
+}
+
+function describeOne({ family, error }: Undone): string {
+	const late = isCanceled(error) ? ", it did not end in time" : "";
+	return `${family}: ${describeError(error)}${late}`;
 }
 
 function isHopeless({ error }: Undone): boolean {
@@ -66,7 +71,11 @@ function isHopeless({ error }: Undone): boolean {
 
 /** Such a try tells less than the one before. */
 function wasCanceled(undone: readonly Undone[]): boolean {
-	return undone.length > 0 && undone.every(({ error }) => errorCode(error) === "COMMAND_CANCELED");
+	return undone.length > 0 && undone.every(({ error }) => isCanceled(error));
+}
+
+function isCanceled(error: Error): boolean {
+	return errorCode(error) === "COMMAND_CANCELED";
 }
 
 /** Ends early when the signal aborts. */

@@ -29,7 +29,7 @@ const BOUNDS_MS = {
 	/** As long as an iptables-restore waits for the xtables lock, and one more try. */
 	captureOff: 6_000,
 	removal: 20_000,
-	/** What is left over ends by itself, in the two minutes that an entry lives at most. */
+	/** A flow that is left over ends when its client pauses. */
 	flows: 3_000,
 	others: 2_000,
 } as const;
@@ -85,10 +85,12 @@ async function drain({ engine, hurry, log }: StopParts, timeoutMs: number): Prom
 	if (engine === undefined) return;
 	const { tcpConnections } = engine.stats();
 	if (tcpConnections === 0) return;
-	log.info(
-		{ connections: tcpConnections, timeoutMs: Math.round(timeoutMs) },
-		"waiting for connections to end",
-	);
+	if (timeoutMs > 0) {
+		log.info(
+			{ connections: tcpConnections, timeoutMs: Math.round(timeoutMs) },
+			"waiting for connections to end",
+		);
+	}
 	const left = await Promise.race([
 		engine.drain(timeoutMs),
 		hurry.then(() => engine.stats().tcpConnections),
