@@ -14,6 +14,9 @@ import {
 	savedRules,
 } from "../kit/service-lab.ts";
 
+/** For a process that is only just being started, on a machine that has other things to do. */
+const START_MS = 20_000;
+
 describe.skipIf(labProblem() !== undefined)("the daemon's life", () => {
 	let services: ServiceLab;
 
@@ -99,7 +102,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon's life", () => {
 		const second = await services.start([`--manifests=${services.folder}/not-there-yet.json`], {
 			isReady: false,
 		});
-		await second.waitForLog(({ msg }) => msg === "starting");
+		await second.waitForLog(({ msg }) => msg === "starting", { timeoutMs: START_MS });
 		await eventually(async () => expect((await second.get("/readyz")).status).toBe(503));
 		expect(await savedRules(services.lab.node)).toEqual(rules);
 		await services.write("not-there-yet.json", labService({ name: "n", number: 20 }));
@@ -151,6 +154,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon's life", () => {
 		});
 		const line = await daemon.waitForLog(
 			({ level, msg }) => level === "error" && msg.includes("packet rules"),
+			{ timeoutMs: START_MS },
 		);
 		expect(JSON.stringify(line)).toContain("Table does not exist");
 		expect((await daemon.get("/readyz")).status).toBe(503);
