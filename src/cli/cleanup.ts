@@ -1,4 +1,6 @@
+import { showControlCharacters } from "../observe/control-characters.ts";
 import type { CleanupReport } from "../rules/cleanup.ts";
+import type { KubeProxyCleanupReport } from "../rules/cleanup-kube-proxy.ts";
 import { isCommandError } from "../rules/command-error.ts";
 import { describeError } from "../shared/errors.ts";
 import { EXIT_FAILED, EXIT_FINE } from "./exit-codes.ts";
@@ -15,12 +17,7 @@ export async function cleanupCommand(host: Host): Promise<number> {
 	try {
 		report = await host.doors.cleanup(AbortSignal.timeout(TIMEOUT_MS));
 	} catch (error) {
-		complain(
-			host,
-			isCommandError(error, "COMMAND_NOT_PERMITTED")
-				? "cleanup: needs root, or CAP_NET_ADMIN and CAP_NET_RAW, to change packet rules"
-				: `cleanup: ${describeError(error)}`,
-		);
+		complain(host, failureText(error));
 		return EXIT_FAILED;
 	}
 	for (const { family, variant } of report.cleaned) {
@@ -38,4 +35,47 @@ export async function cleanupCommand(host: Host): Promise<number> {
 		);
 	}
 	return report.problems.length === 0 ? EXIT_FINE : EXIT_FAILED;
+}
+
+/**
+ * `cleanup --kube-proxy`: removes what a kube-proxy in another mode left, and nothing of ours. Fails
+ * while something of it is still there.
+ */
+export async function cleanupKubeProxyCommand(host: Host): Promise<number> {
+	let report: KubeProxyCleanupReport;
+	try {
+		report = await host.doors.cleanupKubeProxy(AbortSignal.timeout(TIMEOUT_MS));
+	} catch (error) {
+		complain(host, failureText(error));
+		return EXIT_FAILED;
+	}
+	const tell = (text: string): void => host.out(`${showControlCharacters(text)}\n`);
+	const removed = removedTexts(report);
+	for (const text of removed) tell(`Removed ${text}`);
+	for (const text of report.kept) tell(`Kept, ${text}`);
+	for (const { what, command } of report.left) tell(`Left: ${what}; to remove: ${command}`);
+	for (const text of report.unseen) tell(`Not looked for: ${text}`);
+	if (removed.length > 0) tell("A kube-proxy that still runs puts all of it back: stop it first");
+	const isClean = report.left.length === 0 && report.problems.length === 0;
+	if (removed.length === 0 && isClean) tell("Nothing to remove: no rule of kube-proxy is there");
+	for (const problem of report.problems) complain(host, `cleanup: ${problem}`);
+	return isClean ? EXIT_FINE : EXIT_FAILED;
+}
+
+function removedTexts({ cleaned, nftTables }: KubeProxyCleanupReport): readonly string[] {
+	return [
+		...cleaned
+			.filter(({ chains, jumps }) => chains + jumps > 0)
+			.map(
+				({ program, chains, jumps }) =>
+					`kube-proxy's chains (${chains}) and jumps (${jumps}) of ${program}`,
+			),
+		...nftTables.map((table) => `the nftables table ${table}`),
+	];
+}
+
+function failureText(error: unknown): string {
+	return isCommandError(error, "COMMAND_NOT_PERMITTED")
+		? "cleanup: needs root, or CAP_NET_ADMIN and CAP_NET_RAW, to change packet rules"
+		: `cleanup: ${describeError(error)}`;
 }

@@ -17,7 +17,10 @@ const SENTENCES: readonly (readonly [pattern: RegExp, sentence: string])[] = [
 		"not there yet: endpoints are taken in turn (round robin), those that failed lately last",
 	],
 	[/^ipvs-/, "this daemon does not use IPVS"],
-	[/^cleanup-ipvs$/, "this daemon makes no IPVS rules; use --cleanup of kube-proxy for its own"],
+	[
+		/^cleanup-ipvs$/,
+		"this daemon makes no IPVS rules; kube-userproxy cleanup --kube-proxy tells what is left of kube-proxy's",
+	],
 	[
 		/^(nodeport-addresses|iptables-localhost-nodeports)$/,
 		"not there yet: node ports are not served, ClusterIPs are",

@@ -1,6 +1,7 @@
 import type { Config } from "../config/config.ts";
 import type { Daemon, DaemonOptions } from "../daemon/contract.ts";
 import type { CleanupReport } from "../rules/cleanup.ts";
+import type { KubeProxyCleanupReport } from "../rules/cleanup-kube-proxy.ts";
 import type { IpAddress, IpFamily } from "../services/address.ts";
 import type { NodeInfo } from "../services/objects.ts";
 import type { HostFacts } from "./check-facts.ts";
@@ -47,6 +48,8 @@ interface Doors {
 	runningDaemon(): Promise<number | undefined>;
 	/** Removes everything that is ours. */
 	cleanup(signal: AbortSignal): Promise<CleanupReport>;
+	/** Removes what a kube-proxy in another mode left in the packet filter. */
+	cleanupKubeProxy(signal: AbortSignal): Promise<KubeProxyCleanupReport>;
 	/** Reads every configured source once. */
 	readSources(config: Config, signal: AbortSignal): Promise<ListedSources>;
 	/** Looks at this host; changes nothing. */

@@ -5,7 +5,7 @@ import { type ConfigProblem, wanted } from "../config/problem.ts";
 import type { FlagTexts } from "../config/resolve.ts";
 import { IP_FAMILIES } from "../services/address.ts";
 import { checkCommand } from "./check.ts";
-import { cleanupCommand } from "./cleanup.ts";
+import { cleanupCommand, cleanupKubeProxyCommand } from "./cleanup.ts";
 import { EXIT_FAILED } from "./exit-codes.ts";
 import { addFlags } from "./flag-options.ts";
 import type { Host } from "./host.ts";
@@ -64,9 +64,12 @@ export function addCleanup(program: Command, host: Host, setStatus: SetStatus): 
 		"cleanup",
 		"remove every rule and chain that any version of this program makes",
 	);
-	command.action(async () => {
-		setStatus(await judged(host, straysOf(command), () => cleanupCommand(host)));
-	});
+	command
+		.option("--kube-proxy", "instead, what a kube-proxy in another mode left; nothing of ours")
+		.action(async ({ kubeProxy = false }: { readonly kubeProxy?: boolean }) => {
+			const work = kubeProxy ? cleanupKubeProxyCommand : cleanupCommand;
+			setStatus(await judged(host, straysOf(command), () => work(host)));
+		});
 }
 
 export function addCheck(program: Command, host: Host, setStatus: SetStatus): void {

@@ -6,6 +6,7 @@ import type { Daemon, DaemonOptions } from "../daemon/contract.ts";
 import { NodeAddresses } from "../daemon/node-addresses.ts";
 import { findNodeLockHolder } from "../daemon/node-lock.ts";
 import { cleanup } from "../rules/cleanup.ts";
+import { cleanupKubeProxy } from "../rules/cleanup-kube-proxy.ts";
 import { createCommandRunner } from "../rules/command-runner.ts";
 import { settingFiles } from "../rules/setting-files.ts";
 import type { IpFamily } from "../services/address.ts";
@@ -48,6 +49,7 @@ export function processHost(early: Set<string>): Host {
 			startDaemon: openDaemon,
 			runningDaemon: () => findNodeLockHolder(),
 			cleanup: (signal) => cleanup({ ...hostLook(), signal }),
+			cleanupKubeProxy: (signal) => cleanupKubeProxy({ ...hostLook(), signal }),
 			readSources: (config, signal) => readSources(config, env, signal),
 			gatherFacts: (config, signal) =>
 				gatherFacts(

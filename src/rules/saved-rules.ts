@@ -19,16 +19,23 @@ export interface SavedTable {
 
 export interface SavedRules {
 	readonly tables: Readonly<Record<TableName, SavedTable>>;
+	/** Chains of all tables, built-in ones too; 0: nobody uses this variant and family. */
+	readonly chainCount: number;
 	/** Rules of all tables that are not in our chains. */
 	readonly foreignRuleCount: number;
 	/** True when kubelet left the chain by which it shows which variant it uses. */
 	readonly hasKubeletHint: boolean;
+	/** Chains of the nat table that other Service proxies make, each name once; at most 10. */
+	readonly otherProxyChains: readonly string[];
 	/** Our tables that hold native nftables rules which iptables cannot show: their listing is no truth. */
 	readonly unreadable: readonly TableName[];
 }
 
 const MAX_REFERENCES = 100;
 const KUBELET_HINTS = new Set(["KUBE-IPTABLES-HINT", "KUBE-KUBELET-CANARY"]);
+
+const OTHER_PROXY_CHAINS = /^(?:KUBE-SERVICES|KUBE-NODEPORTS|CILIUM_\w+)$/;
+const MAX_OTHER_PROXY_CHAINS = 10;
 
 /** An option whose value follows it in quotes may hold anything; " -j X" outside of them is a target. */
 const QUOTED = /"(?:[^"\\]|\\.)*"/g;
@@ -37,8 +44,10 @@ const QUOTED = /"(?:[^"\\]|\\.)*"/g;
 export class SavedRulesReader {
 	readonly #tables = { filter: newTable(), nat: newTable() };
 	#table: string | undefined;
+	#chainCount = 0;
 	#foreignRuleCount = 0;
 	#hasKubeletHint = false;
+	readonly #otherProxyChains: string[] = [];
 	readonly #unreadable: TableName[] = [];
 
 	readonly line = (line: string): void => {
@@ -51,18 +60,27 @@ export class SavedRulesReader {
 	result(): SavedRules {
 		return {
 			tables: this.#tables,
+			chainCount: this.#chainCount,
 			foreignRuleCount: this.#foreignRuleCount,
 			hasKubeletHint: this.#hasKubeletHint,
+			otherProxyChains: this.#otherProxyChains,
 			unreadable: this.#unreadable,
 		};
 	}
 
 	#chain(line: string): void {
 		const name = line.slice(1, line.indexOf(" "));
+		this.#chainCount += 1;
 		if (KUBELET_HINTS.has(name)) this.#hasKubeletHint = true;
 		const table = this.#table;
+		if (table === "nat" && OTHER_PROXY_CHAINS.test(name)) this.#otherProxy(name);
 		if (table === undefined || !isTableName(table) || !isOwnChain(table, name)) return;
 		this.#tables[table].own.set(name, []);
+	}
+
+	#otherProxy(name: string): void {
+		const known = this.#otherProxyChains;
+		if (known.length < MAX_OTHER_PROXY_CHAINS && !known.includes(name)) known.push(name);
 	}
 
 	#rule(line: string): void {

@@ -61,14 +61,28 @@ class TablesUnreadableError extends UserProxyError {
  */
 export async function readSavedRules(
 	runner: CommandRunner,
-	{ save, family }: XtablesTools,
+	tools: XtablesTools,
 	signal: AbortSignal,
 ): Promise<SavedRules> {
 	const reader = new SavedRulesReader();
-	await runner.run(save, [], { signal, timeoutMs: SAVE_TIMEOUT_MS, onLine: reader.line });
+	await listRules(runner, tools, reader.line, signal);
 	const saved = reader.result();
-	if (saved.unreadable.length > 0) throw new TablesUnreadableError(family, saved.unreadable);
+	if (saved.unreadable.length > 0) throw new TablesUnreadableError(tools.family, saved.unreadable);
 	return saved;
+}
+
+/**
+ * Hands over every line of what iptables-save prints, all tables.
+ *
+ * @throws {CommandError} if the rules cannot be listed.
+ */
+export async function listRules(
+	runner: CommandRunner,
+	{ save }: XtablesTools,
+	onLine: (line: string) => void,
+	signal: AbortSignal,
+): Promise<void> {
+	await runner.run(save, [], { signal, timeoutMs: SAVE_TIMEOUT_MS, onLine });
 }
 
 /**

@@ -98,6 +98,15 @@ export function fakeHost(doors: Partial<Host["doors"]> = {}, rest: Partial<Host>
 			},
 			runningDaemon: () => Promise.resolve(undefined),
 			cleanup: () => Promise.resolve({ cleaned: [], problems: [] }),
+			cleanupKubeProxy: () =>
+				Promise.resolve({
+					cleaned: [],
+					nftTables: [],
+					kept: [],
+					left: [],
+					unseen: [],
+					problems: [],
+				}),
 			readSources: () => Promise.resolve({ snapshot: EMPTY_SNAPSHOT, sources: [] }),
 			gatherFacts: () => Promise.resolve(FINE_FACTS),
 			nodeAddressOf: () => undefined,

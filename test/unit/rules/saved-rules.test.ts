@@ -68,3 +68,11 @@ it("ruleWords() takes quotes off and undoes escapes", () => {
 		"Y",
 	]);
 });
+
+it("parseSavedRules() names the chains of other proxies, and not without end", () => {
+	const many = Array.from({ length: 30 }, (_, index) => `:CILIUM_X${index} - [0:0]`);
+	const text = ["*nat", ":KUBE-SERVICES - [0:0]", ...many, "COMMIT", ""].join("\n");
+	const { otherProxyChains } = parseSavedRules(text);
+	expect(otherProxyChains).toHaveLength(10);
+	expect(otherProxyChains[0]).toBe("KUBE-SERVICES");
+});
