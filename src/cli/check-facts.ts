@@ -1,4 +1,5 @@
 import type { SettingState } from "../rules/apply-conntrack-settings.ts";
+import type { OtherProxyTrace } from "../rules/other-proxies.ts";
 import type { ListedSource } from "./read-sources.ts";
 
 /** What `check` has found out about this host; judged in check.ts, gathered in gather-facts.ts. */
@@ -17,8 +18,7 @@ export interface HostFacts {
 	readonly conntrackSettings: readonly SettingState[];
 	/** How the kernel took a sample of our rules, by family. */
 	readonly trials: readonly RuleTrial[];
-	/** Traces of other Service proxies, as people read them. */
-	readonly otherProxies: readonly string[];
+	readonly otherProxies: readonly OtherProxyTrace[];
 	readonly ipvs: "in use" | "loaded" | "available" | "absent";
 	readonly sources: readonly ListedSource[];
 	readonly listens: readonly ListenTrial[];

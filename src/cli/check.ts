@@ -5,6 +5,7 @@ import type { HostFacts, ListenTrial, RuleTrial, TablesFacts } from "./check-fac
 import { EXIT_FAILED, EXIT_FINE } from "./exit-codes.ts";
 import type { Host } from "./host.ts";
 import { judgeConntrackSettings } from "./judge-conntrack-settings.ts";
+import { judgeOtherProxies } from "./judge-other-proxies.ts";
 import { type Judgement, note } from "./judgement.ts";
 import type { ListedSource } from "./read-sources.ts";
 
@@ -68,7 +69,7 @@ export function judge(facts: HostFacts, config: Config): readonly Judgement[] {
 		judgeDescriptors(facts.descriptorLimit),
 		...facts.sources.flatMap(judgeSource),
 		...facts.listens.map((trial) => judgeListen(trial, config)),
-		...judgeOtherProxies(facts, config),
+		...judgeOtherProxies(facts, config.serviceProxyName),
 		judgeIpvs(facts.ipvs),
 	];
 }
@@ -190,26 +191,6 @@ function judgeListen({ flag, address, code }: ListenTrial, config: Config): Judg
 		text: `${address} is ${why} (${flag})`,
 		remedy: `stop what listens there (another kube-proxy?), or give another ${flag}`,
 	};
-}
-
-function judgeOtherProxies(
-	{ otherProxies, tables }: HostFacts,
-	config: Config,
-): readonly Judgement[] {
-	if (otherProxies.length === 0 && tables.state === "unusable" && tables.isPermission) {
-		return [note("whether another kube-proxy has rules here cannot be seen without root")];
-	}
-	if (otherProxies.length === 0) return [{ state: "good", text: "no rules of another kube-proxy" }];
-	return otherProxies.map((trace) =>
-		config.serviceProxyName === undefined
-			? {
-					state: "note",
-					text: `another Service proxy is or was here: ${trace}`,
-					remedy:
-						"stop it and remove its rules (kube-proxy --cleanup), or serve only some Services with --service-proxy-name NAME",
-				}
-			: note(`another Service proxy is here, and leaves our Services alone: ${trace}`),
-	);
 }
 
 const IPVS_TEXTS: Readonly<Record<HostFacts["ipvs"], string>> = {

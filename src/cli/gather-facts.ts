@@ -7,6 +7,7 @@ import { lookAtConntrackSettings } from "../rules/apply-conntrack-settings.ts";
 import { isCommandError } from "../rules/command-error.ts";
 import type { CommandRunner } from "../rules/command-runner.ts";
 import { findTools, type HostTools } from "../rules/find-tools.ts";
+import { findOtherProxies } from "../rules/other-proxies.ts";
 import type { SettingFiles } from "../rules/setting-files.ts";
 import { type ChosenVariant, chooseVariant } from "../rules/variant.ts";
 import type { XtablesTools } from "../rules/xtables.ts";
@@ -18,9 +19,6 @@ import { sampleRules } from "./sample-rules.ts";
 
 /** One command, in milliseconds: iptables may wait for its lock. */
 const COMMAND_TIMEOUT_MS = 15_000;
-
-/** Chains and tables that other Service proxies make. */
-const FOREIGN_CHAINS = /^:(KUBE-SERVICES|KUBE-NODEPORTS|CILIUM_[A-Z_]+) /;
 
 export interface FactsSources {
 	readonly runner: CommandRunner;
@@ -52,7 +50,7 @@ export async function gatherFacts(
 		conntrack: (await runs(runner, "conntrack", ["--version"], signal)) ? "found" : "missing",
 		conntrackSettings: lookAtConntrackSettings(config.conntrack, from.cpuCount, from.settings),
 		trials: isOn && chosen !== undefined ? await tryRules(runner, chosen, signal) : [],
-		otherProxies: await findOtherProxies(from, tools, signal),
+		otherProxies: await findOtherProxies(tools ?? { found: [] }, { runner, readTextFile, signal }),
 		ipvs: await lookForIpvs(readTextFile),
 		sources: (await readSources(config, from.env, signal)).sources,
 		listens: await tryListens(config),
@@ -135,35 +133,6 @@ async function runs(
 	} catch {
 		return false;
 	}
-}
-
-async function findOtherProxies(
-	{ runner, readTextFile }: FactsSources,
-	tools: HostTools | undefined,
-	signal: AbortSignal,
-): Promise<readonly string[]> {
-	const traces = new Set<string>();
-	for (const { tools: each, saved } of tools?.found ?? []) {
-		if (saved instanceof Error) continue;
-		// A legacy table that nobody uses would be loaded by looking at it.
-		if (each.variant === "legacy" && saved.foreignRuleCount === 0) continue;
-		const onLine = (line: string): void => {
-			const chain = FOREIGN_CHAINS.exec(line)?.[1];
-			if (chain !== undefined) traces.add(`chain ${chain} (${each.save.replace(/-save$/, "")})`);
-		};
-		const options = { signal, timeoutMs: COMMAND_TIMEOUT_MS, onLine };
-		// oxlint-disable-next-line no-await-in-loop -- at most four, and they share a lock
-		await runner.run(each.save, ["-t", "nat"], options).catch(() => undefined);
-	}
-	const onLine = (line: string): void => {
-		if (/^table ip6? kube-proxy$/.test(line.trim())) traces.add(`nft ${line.trim()}`);
-	};
-	const options = { signal, timeoutMs: COMMAND_TIMEOUT_MS, onLine };
-	await runner.run("nft", ["list", "tables"], options).catch(() => undefined);
-	if ((await readTextFile("/sys/class/net/kube-ipvs0/ifindex")) !== undefined) {
-		traces.add("interface kube-ipvs0 (kube-proxy in ipvs mode)");
-	}
-	return [...traces].slice(0, 10);
 }
 
 async function lookForIpvs(readTextFile: FactsSources["readTextFile"]): Promise<HostFacts["ipvs"]> {

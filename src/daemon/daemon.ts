@@ -89,6 +89,7 @@ class NodeDaemon implements Daemon {
 		});
 		this.#rules = new RulesDriver({
 			mode: config.rules === "none" ? "none" : "iptables",
+			isAlone: config.serviceProxyName === undefined,
 			env: options.env,
 			metrics: this.#metrics.sync,
 			log: log.child({ room: "rules" }),

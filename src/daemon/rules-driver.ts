@@ -19,9 +19,12 @@ import { describeError, UserProxyError } from "../shared/errors.ts";
 import type { Log } from "../shared/log.ts";
 import { describeUndone, type PersistOptions, persist, type Undone } from "./persist.ts";
 import type { RulesPart } from "./sync.ts";
+import { tellOtherProxies } from "./tell-other-proxies.ts";
 
 export interface RulesDriverOptions {
 	readonly mode: "iptables" | "none";
+	/** No other Service proxy is meant to work on this node: one that is seen is told of. */
+	readonly isAlone: boolean;
 	readonly env: Readonly<Record<string, string | undefined>>;
 	readonly metrics: SyncMetrics;
 	readonly log: Log;
@@ -182,10 +185,12 @@ export class RulesDriver implements RulesPart {
 			log.info({ variant: "none" }, "no packet rules are kept");
 			return createNoRules();
 		}
-		const host = await findTools({ runner: this.#runner, signal, readTextFile });
+		const look = { runner: this.#runner, signal, readTextFile };
+		const host = await findTools(look);
 		const keeper = createRuleKeeper(chooseVariant(host), this.#runner);
 		const { variant, version, reason, unavailable, hasLeftovers } = keeper.facts();
 		log.info({ variant, version, reason, unavailable, hasLeftovers }, "packet rules chosen");
+		if (this.#options.isAlone) await tellOtherProxies(host, look, log);
 		return keeper;
 	}
 

@@ -111,6 +111,39 @@ describe.skipIf(labProblem() !== undefined)("a kube-proxy of another mode on the
 
 	const command = async (...args: string[]) =>
 		await services.lab.node.exec(process.execPath, [DAEMON_PROGRAM, ...args], { mayFail: true });
+	const check = async (...flags: string[]) =>
+		await command("check", `--manifests=${services.folder}`, "--hostname-override=node1", ...flags);
+
+	it("is seen by run and check, and is no fault beside --service-proxy-name", async () => {
+		services = await createServiceLab({ endpoints: 0 });
+		await services.write("a.json", labService({ name: "a", number: 10, endpoints: [] }));
+		const { node } = services.lab;
+		await makeKubeProxyRules(node, "nft");
+		await node.exec("nft", ["add", "table", "ip6", "kube-proxy"]);
+		await node.ip("link", "add", "kube-ipvs0", "type", "veth", "peer", "name", "kube-ipvs1");
+
+		const found = [
+			"chain KUBE-NODEPORTS (iptables-nft)",
+			"chain KUBE-SERVICES (iptables-nft)",
+			"chain KUBE-NODEPORTS (ip6tables-nft)",
+			"chain KUBE-SERVICES (ip6tables-nft)",
+			"nft table ip6 kube-proxy",
+			"interface kube-ipvs0",
+		];
+		const daemon = await services.start();
+		const warnings = daemon.logs.filter(({ msg }) => msg.startsWith("a kube-proxy is or was"));
+		expect(warnings).toEqual([expect.objectContaining({ level: "warn", found })]);
+		await daemon.stop();
+		const { stdout } = await check();
+		expect(stdout).toContain(`! a kube-proxy is or was active here: ${found.join(", ")}\n`);
+		expect(stdout).toContain("kube-userproxy cleanup --kube-proxy");
+
+		const beside = await services.start(["--service-proxy-name=mine"]);
+		expect(beside.logs.filter(({ msg }) => msg.startsWith("a kube-proxy"))).toEqual([]);
+		expect((await check("--service-proxy-name=mine")).stdout).toContain(
+			'✓ a kube-proxy is here, and leaves the Services of "mine" alone\n',
+		);
+	});
 
 	it("is cleaned up after by the command, while the daemon runs", async () => {
 		services = await createServiceLab({ endpoints: 0 });

@@ -136,12 +136,12 @@ it("finds traces of other proxies: chains, nft tables, the IPVS interface", asyn
 			"iptables-nft-save": "*nat\n:KUBE-SERVICES - [0:0]\n:KUBE-PORTALS-HOST - [0:0]\nCOMMIT\n",
 			"nft list tables": "table ip kube-proxy\ntable ip nat\n",
 		},
-		{ "/sys/class/net/kube-ipvs0/ifindex": "7\n" },
+		{ "/proc/net/dev": "    lo: 0 0\nkube-ipvs0: 0 0\n" },
 	);
-	expect(facts.otherProxies).toEqual([
+	expect(facts.otherProxies.map(({ what }) => what)).toEqual([
 		"chain KUBE-SERVICES (iptables-nft)",
 		"nft table ip kube-proxy",
-		"interface kube-ipvs0 (kube-proxy in ipvs mode)",
+		"interface kube-ipvs0",
 	]);
 });
 

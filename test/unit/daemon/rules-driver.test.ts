@@ -21,6 +21,7 @@ beforeEach(() => {
 	lines = recording.lines;
 	driver = new RulesDriver({
 		mode: "iptables",
+		isAlone: true,
 		env: {},
 		metrics: new SyncMetrics(new Registry()),
 		log: recording.log,
@@ -125,6 +126,7 @@ describe("RulesDriver at a stop", () => {
 		await bringUp();
 		const early = new RulesDriver({
 			mode: "iptables",
+			isAlone: true,
 			env: {},
 			metrics: new SyncMetrics(new Registry()),
 			log: recordingLog().log,
