@@ -61,11 +61,11 @@ export function judge(facts: HostFacts, config: Config): readonly Judgement[] {
 					...judgeTables(facts.tables),
 					...facts.trials.map(judgeTrial),
 					judgeConntrack(facts.conntrack),
+					...judgeConntrackSettings(facts.conntrackSettings),
 				];
 	return [
 		judgeNode(facts),
 		...rules,
-		...judgeConntrackSettings(facts.conntrackSettings),
 		judgeDescriptors(facts.descriptorLimit),
 		...facts.sources.flatMap(judgeSource),
 		...facts.listens.map((trial) => judgeListen(trial, config)),

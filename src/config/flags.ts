@@ -166,7 +166,7 @@ const rulesFlags = {
 		group: "Packet rules",
 		placeholder: "BACKEND",
 		default: "auto",
-		help: "what captures the Services' addresses: auto, iptables, or none (proxy ports only)",
+		help: "what captures the Services' addresses: auto, iptables, or none (proxy ports only; the kernel is left as it is)",
 		parse: oneOf("auto", "iptables", "none"),
 	}),
 	"iptables-sync-period": flag({

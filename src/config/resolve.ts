@@ -1,5 +1,6 @@
 import { ipFamilyOf } from "../services/address.ts";
 import type { ClusterConfig, Config, ConntrackConfig, ListenAddress, LogLevel } from "./config.ts";
+import { conntrackFlags } from "./conntrack-flags.ts";
 import {
 	dashed,
 	FLAGS,
@@ -40,6 +41,9 @@ export type ConfigResult =
 	  }
 	| { readonly problems: readonly ConfigProblem[] };
 
+// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the keys of a literal object
+const CONNTRACK_FLAGS = Object.keys(conntrackFlags) as readonly (keyof typeof conntrackFlags)[];
+
 /** kube-proxy's -v from which on it tells what debug tells here. */
 const DEBUG_VERBOSITY = 4;
 
@@ -52,8 +56,8 @@ export function resolveConfig({ flags, file, env, hostname }: ConfigInputs): Con
 	const values = new Values(flags, fileValues, problems);
 	const config = buildConfig(values, env, hostname, problems);
 	if (problems.length > 0) return { problems };
-	const warnings = reading !== undefined && "warnings" in reading ? reading.warnings : [];
-	return { config: freeze(config), warnings };
+	const ofFile = reading !== undefined && "warnings" in reading ? reading.warnings : [];
+	return { config: freeze(config), warnings: [...ofFile, ...withoutRules(flags, config)] };
 }
 
 function buildConfig(
@@ -97,6 +101,13 @@ function buildConfig(
 		logLevel: logLevelOf(values),
 		logConnections: values.get("log-connections"),
 	};
+}
+
+/** With --rules none the kernel is left alone. Of a file nothing is said: it may be that of all nodes. */
+function withoutRules(flags: FlagTexts, { rules }: Config): readonly string[] {
+	const given = CONNTRACK_FLAGS.filter((name) => flags[name] !== undefined).map(dashed);
+	if (rules !== "none" || given.length === 0) return [];
+	return [`without effect with --rules none: ${given.join(", ")}`];
 }
 
 function conntrackOf(values: Values): ConntrackConfig {

@@ -274,8 +274,10 @@ class NodeDaemon implements Daemon {
 		this.#metrics.sync.changesApplied();
 		if (this.#isReady) return;
 		this.#isReady = true;
-		// Not before: the rules are what loads the kernel's connection tracking.
-		adjustConntrack(this.#config.conntrack, this.#observation.log.child({ room: "daemon" }));
+		const { rules, conntrack } = this.#config;
+		// Not before: the rules are what loads the kernel's connection tracking. Without rules it is not ours.
+		if (rules !== "none")
+			adjustConntrack(conntrack, this.#observation.log.child({ room: "daemon" }));
 		const servicePorts = this.#servicePorts();
 		const startMs = systemClock.wallMs() - this.#startedAtMs;
 		this.#observation.log.info({ servicePorts, startMs }, "ready");

@@ -80,7 +80,19 @@ it("check shows what came from outside, and does not let the terminal obey", asy
 
 describe("judge()", () => {
 	it("wants no rights or tools for rules where there are to be none", () => {
-		const facts = { capabilities: 0n, trials: [], conntrack: "missing" as const };
+		const setting = {
+			name: "nf_conntrack_max",
+			path: "/p",
+			wanted: 2,
+			isMinimum: true,
+			leaveAlone: "--x",
+		};
+		const facts: Partial<HostFacts> = {
+			capabilities: 0n,
+			trials: [],
+			conntrack: "missing",
+			conntrackSettings: [{ setting, state: "locked", found: 1, problem: "EACCES" }],
+		};
 		expect(complaints(facts, { rules: ["none"] })).toEqual([
 			{ state: "note", text: expect.stringContaining("--rules none") },
 		]);

@@ -343,6 +343,19 @@ describe("the kernel's connection tracking", () => {
 		]);
 	});
 
+	it("is left alone with --rules none, and flags for it are said to have no effect", () => {
+		const given = inputs({
+			rules: ["none"],
+			"conntrack-min": ["5"],
+			"conntrack-udp-timeout": ["5s"],
+		});
+		expect(warningsOf(given)).toEqual([
+			"without effect with --rules none: --conntrack-min, --conntrack-udp-timeout",
+		]);
+		expect(warningsOf(inputs({ rules: ["none"] }))).toEqual([]);
+		expect(warningsOf(inputs({ "conntrack-min": ["5"] }))).toEqual([]);
+	});
+
 	it("takes no number that the kernel could not hold", () => {
 		const given = inputs({ "conntrack-min": ["2147483648"], "conntrack-max-per-core": ["-1"] });
 		expect(problemsOf(given)).toEqual([
