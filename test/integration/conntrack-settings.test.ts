@@ -1,37 +1,26 @@
-import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, test as it } from "vitest";
 import { tally } from "../kit/agent.ts";
 import { DAEMON_PROGRAM } from "../kit/daemon-process.ts";
+import { hostSettings } from "../kit/host-settings.ts";
 import { labProblem } from "../kit/lab.ts";
 import { clusterIp, createServiceLab, labService, type ServiceLab } from "../kit/service-lab.ts";
-import { CLOSE_WAIT, ESTABLISHED, HASHSIZE, MAX } from "../kit/setting-files.ts";
+import { CLOSE_WAIT, ESTABLISHED, MAX } from "../kit/setting-files.ts";
 
 const UDP = "/proc/sys/net/netfilter/nf_conntrack_udp_timeout";
-
-/** What no test may change: the values outside of the lab. */
-function hostValues(): readonly string[] {
-	return [MAX, HASHSIZE, ESTABLISHED, CLOSE_WAIT, UDP].map((path) => {
-		try {
-			return readFileSync(path, "utf8");
-		} catch (error) {
-			return String(error);
-		}
-	});
-}
 
 describe.skipIf(labProblem() !== undefined)("the kernel's connection tracking", () => {
 	let services: ServiceLab;
 	let before: readonly string[];
 
 	beforeEach(async () => {
-		before = hostValues();
+		before = hostSettings();
 		services = await createServiceLab();
 		await services.serveTcp({ mode: "greet", port: 8080 });
 		await services.write("a.json", labService({ name: "a", number: 10 }));
 	});
 	afterEach(async () => {
 		await services.close();
-		expect(hostValues()).toEqual(before);
+		expect(hostSettings()).toEqual(before);
 	});
 
 	const readValue = async (path: string) =>
@@ -65,6 +54,12 @@ describe.skipIf(labProblem() !== undefined)("the kernel's connection tracking", 
 			"--conntrack-udp-timeout=41s",
 		]);
 		expect(second.logs.filter(({ msg }) => msg.includes("connection tracking"))).toEqual([]);
+	});
+
+	it("is left alone with --rules none, as all else in the kernel", async () => {
+		const daemon = await services.start(["--rules=none"]);
+		expect(daemon.logs.filter(({ msg }) => msg.includes("connection tracking"))).toEqual([]);
+		expect(await readValue(ESTABLISHED)).toBe(432_000);
 	});
 
 	it("keeps its size where that is the whole host's: one warning, and the daemon serves", async () => {
