@@ -79,15 +79,10 @@ and the drain timeout change at once, the rest is named in the log and waits for
 - \`mode\` may be empty or \`userspace\`; \`iptables\`, \`ipvs\` and \`nftables\` are taken with a note, since this daemon relays in userspace
   whatever the mode. The mode says which section's periods are read, as in kube-proxy.
 - \`logging.format: json\` is \`--log-format json\`.
-- Without a word, since a relay makes it so: ${metFields()}.
 - Without effect, and named in one warning if set to anything but kube-proxy's default: ${ignoredFields()}.
 
 \`--write-config-to FILE\` writes what is in effect in this form. What has no field there is in the file's last comment as flags.
 `;
-
-function metFields(): string {
-	return fieldNames((use) => use === "met");
-}
 
 function ignoredFields(): string {
 	return fieldNames((use) => use === "ignored");

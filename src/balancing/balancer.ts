@@ -5,7 +5,8 @@ import type { Endpoint } from "../services/service-port.ts";
 import { FailureMemory } from "./failure-memory.ts";
 import type { Balancer, BalancerStats, Candidate, Pick } from "./pick.ts";
 import { RoundRobin } from "./round-robin.ts";
-import { SessionAffinity, type Sticky } from "./session-affinity.ts";
+import type { SessionAffinity, Sticky } from "./session-affinity.ts";
+import { SharedAffinity } from "./shared-affinity.ts";
 
 /*
  * balancing/ decides which endpoint a client gets: rotation (round-robin.ts), the endpoint that the
@@ -23,6 +24,8 @@ export interface BalancerOptions {
 	readonly onAffinityEviction?: () => void;
 	/** Clients that session affinity remembers at most. */
 	readonly maxAffinityClients?: number;
+	/** The balancer of the same port's other pool, with which it shares session affinity. */
+	readonly sibling?: Balancer | undefined;
 }
 
 /** What a failed try tells of the endpoint. */
@@ -40,38 +43,29 @@ export function createBalancer(options: BalancerOptions): Balancer {
 }
 
 class ServicePortBalancer implements Balancer {
-	readonly #options: BalancerOptions;
+	readonly affinity: SharedAffinity;
 	readonly #rotation: RoundRobin;
 	readonly #failures: FailureMemory;
-	/** Undefined where the Service has no affinity. */
-	#affinity: SessionAffinity | undefined;
-	#affinityTimeoutMs = 0;
-	#formerEvictions = 0;
 
 	constructor(options: BalancerOptions) {
-		this.#options = options;
-		this.#rotation = new RoundRobin(options.random);
-		this.#failures = new FailureMemory(options.now);
+		const { now, random, onAffinityEviction, maxAffinityClients, sibling } = options;
+		this.#rotation = new RoundRobin(random);
+		this.#failures = new FailureMemory(now);
+		this.affinity =
+			sibling?.affinity ??
+			new SharedAffinity({ now, onEviction: onAffinityEviction, maxClients: maxAffinityClients });
 	}
 
 	update(endpoints: readonly Endpoint[], sessionAffinity: WantedAffinity): void {
 		this.#rotation.update(endpoints);
 		this.#failures.keepOnly(this.#rotation);
-		if (sessionAffinity.type === "ClientIP") {
-			this.#affinityTimeoutMs = sessionAffinity.timeoutMs;
-			const { now, maxAffinityClients, onAffinityEviction } = this.#options;
-			this.#affinity ??= new SessionAffinity(now, maxAffinityClients, onAffinityEviction);
-		} else if (this.#affinity !== undefined) {
-			this.#formerEvictions += this.#affinity.evictions;
-			this.#affinity = undefined;
-		}
+		this.affinity.update(sessionAffinity);
 	}
 
 	pick(candidate: Candidate): Pick | undefined {
+		const { table } = this.affinity;
 		const picked =
-			this.#affinity === undefined
-				? this.#pickByTurn(candidate)
-				: this.#pickForClient(this.#affinity, candidate);
+			table === undefined ? this.#pickByTurn(candidate) : this.#pickForClient(table, candidate);
 		if (picked !== undefined) this.#failures.picked(picked.endpoint.key);
 		return picked;
 	}
@@ -80,7 +74,7 @@ class ServicePortBalancer implements Balancer {
 		this.#failures.answered(endpoint.key);
 		// One that was taken out of the list during the dial is no endpoint to come back to.
 		if (this.#rotation.has(endpoint.key)) {
-			this.#affinity?.set(clientAddress, endpoint.key, "kept");
+			this.affinity.table?.set(clientAddress, endpoint.key, "kept");
 		}
 	}
 
@@ -110,14 +104,14 @@ class ServicePortBalancer implements Balancer {
 		return {
 			endpoints: this.#rotation.size,
 			failing: this.failing().length,
-			affinityClients: this.#affinity?.size ?? 0,
-			affinityEvictions: this.#formerEvictions + (this.#affinity?.evictions ?? 0),
+			affinityClients: this.affinity.table?.size ?? 0,
+			affinityEvictions: this.affinity.evictions,
 		};
 	}
 
 	#pickForClient(affinity: SessionAffinity, candidate: Candidate): Pick | undefined {
 		const { clientAddress, tried } = candidate;
-		const sticky = affinity.find(clientAddress, this.#affinityTimeoutMs);
+		const sticky = affinity.find(clientAddress, this.affinity.timeoutMs);
 		// The one that answered first: the other one has been picked and never has.
 		const own = [sticky?.answeredBy, sticky?.endpointKey]
 			.map((key) => (key === undefined ? undefined : this.#rotation.get(key)))

@@ -2,6 +2,7 @@ import type { IpAddress } from "../services/address.ts";
 import type { AffinityOutcome, DialOutcome } from "../services/connection-record.ts";
 import type { SessionAffinity } from "../services/objects.ts";
 import type { Endpoint } from "../services/service-port.ts";
+import type { SharedAffinity } from "./shared-affinity.ts";
 
 /** Who wants an endpoint. */
 export interface Candidate {
@@ -19,6 +20,9 @@ export interface Pick {
 
 /** Chooses endpoints of one ServicePort. Never waits, never fails. */
 export interface Balancer {
+	/** Shared with the balancer of the same port's other pool, where there is one. */
+	readonly affinity: SharedAffinity;
+
 	/** Replaces the endpoints and the kind of affinity; keeps the rotation's place and what is known. */
 	update(endpoints: readonly Endpoint[], sessionAffinity: SessionAffinity): void;
 

@@ -5,10 +5,6 @@
 const SENTENCES: readonly (readonly [pattern: RegExp, sentence: string])[] = [
 	[/^proxy-mode$/, "there is one mode here: this daemon relays in userspace"],
 	[
-		/^(cluster-cidr|detect-local-mode|pod-bridge-interface|pod-interface-name-prefix)$/,
-		"not needed: every relayed connection comes from the node's own address, whoever opened it",
-	],
-	[
 		/^(masquerade-all|iptables-masquerade-bit)$/,
 		"not needed: what is relayed comes from the node's own address without masquerading",
 	],
@@ -20,10 +16,6 @@ const SENTENCES: readonly (readonly [pattern: RegExp, sentence: string])[] = [
 	[
 		/^cleanup-ipvs$/,
 		"this daemon makes no IPVS rules; kube-userproxy cleanup --kube-proxy tells what is left of kube-proxy's",
-	],
-	[
-		/^(nodeport-addresses|iptables-localhost-nodeports)$/,
-		"not there yet: node ports are not served, ClusterIPs are",
 	],
 	[
 		/^conntrack-max$/,

@@ -3,6 +3,8 @@ import type { Daemon, DaemonOptions } from "../daemon/contract.ts";
 import type { CleanupReport } from "../rules/cleanup.ts";
 import type { KubeProxyCleanupReport } from "../rules/cleanup-kube-proxy.ts";
 import type { IpAddress, IpFamily } from "../services/address.ts";
+import type { NodeNetwork } from "../services/node-network.ts";
+import type { NodeView } from "../services/node-view.ts";
 import type { NodeInfo } from "../services/objects.ts";
 import type { HostFacts } from "./check-facts.ts";
 import type { ListedSources } from "./read-sources.ts";
@@ -41,6 +43,13 @@ interface Signals {
 export type SignalName = "SIGTERM" | "SIGINT" | "SIGHUP" | "SIGUSR1" | "SIGUSR2";
 export type LastResort = "uncaughtException" | "unhandledRejection";
 
+export interface NodeLook {
+	readonly view: NodeView;
+	readonly network: NodeNetwork;
+	/** The node's own address that UDP proxies of a family bind to. */
+	udpAddress(family: IpFamily): IpAddress | undefined;
+}
+
 /** The work of other rooms that commands set going. Loaded when it is needed. */
 interface Doors {
 	startDaemon(config: Config, options: DaemonOptions): Promise<Daemon>;
@@ -54,6 +63,6 @@ interface Doors {
 	readSources(config: Config, signal: AbortSignal): Promise<ListedSources>;
 	/** Looks at this host; changes nothing. */
 	gatherFacts(config: Config, signal: AbortSignal): Promise<HostFacts>;
-	/** The node's own address that UDP proxies of a family bind to, as the daemon would choose it. */
-	nodeAddressOf(family: IpFamily, node: NodeInfo | undefined): IpAddress | undefined;
+	/** What the daemon would make of this node's network. */
+	lookAtNode(config: Config, node: NodeInfo | undefined): NodeLook;
 }

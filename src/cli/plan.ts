@@ -1,10 +1,10 @@
 import type { Config } from "../config/config.ts";
-import { planRules } from "../rules/plan.ts";
+import { planRules, type WantedRules } from "../rules/plan.ts";
 import { restoreText } from "../rules/restore-text.ts";
 import { parseSavedRules } from "../rules/saved-rules.ts";
 import { IP_FAMILIES, type IpAddress, type IpFamily } from "../services/address.ts";
 import { planServicePorts } from "../services/plan-service-ports.ts";
-import { isPort } from "../services/port.ts";
+import { isPort, type Port } from "../services/port.ts";
 import type { Binding, ServicePort } from "../services/service-port.ts";
 import { EXIT_FAILED, EXIT_FINE } from "./exit-codes.ts";
 import type { Host } from "./host.ts";
@@ -30,7 +30,8 @@ export async function planCommand(
 		for (const problem of problems) complain(host, `plan: ${name}: ${problem}`);
 	}
 	if (sources.every(({ isComplete }) => !isComplete)) return EXIT_FAILED;
-	const { servicePorts, unserved } = planServicePorts(snapshot, config);
+	const look = host.doors.lookAtNode(config, snapshot.node);
+	const { servicePorts, unserved, healthChecks } = planServicePorts(snapshot, look.view, config);
 	for (const { name, reason, detail } of unserved) {
 		complain(host, `plan: ${name} is not served: ${reason}${detail === "" ? "" : `, ${detail}`}`);
 	}
@@ -38,16 +39,19 @@ export async function planCommand(
 		host.out("# --rules none: no packet rules\n");
 		return EXIT_FINE;
 	}
-	const addressOf = (family: IpFamily) => host.doors.nodeAddressOf(family, snapshot.node);
-	const { bindings, problems } = assumeBindings(servicePorts, config, addressOf);
+	const { bindings, problems } = assumeBindings(servicePorts, config, (family) =>
+		look.udpAddress(family),
+	);
 	for (const problem of problems) complain(host, `plan: ${problem}`);
-	for (const family of families) host.out(familyText(bindings, family));
+	const healthCheckPorts = healthChecks.map(({ port }) => port);
+	const wanted = { bindings, network: look.network, healthCheckPorts };
+	for (const family of families) host.out(familyText(wanted, family));
 	return EXIT_FINE;
 }
 
-function familyText(bindings: readonly Binding[], family: IpFamily): string {
+function familyText(wanted: WantedRules, family: IpFamily): string {
 	const program = family === "ipv4" ? "iptables-restore" : "ip6tables-restore";
-	const own = bindings.filter((binding) => binding.family === family);
+	const own = wanted.bindings.filter((binding) => binding.family === family);
 	const ports = own.map(
 		({ name, protocol, proxyPort }) =>
 			`# ${name} (${protocol}): proxy port ${proxyPort}, assumed\n`,
@@ -55,7 +59,10 @@ function familyText(bindings: readonly Binding[], family: IpFamily): string {
 	return [
 		`# ${family}: input of ${program} --noflush on a host without rules of ours\n`,
 		...ports,
-		restoreText(planRules(own, family), parseSavedRules("")),
+		...(wanted.network.arrivalAddress[family] === undefined
+			? []
+			: ["# this node has interfaces without an address: arriving TCP is led by DNAT\n"]),
+		restoreText(planRules(wanted, family), parseSavedRules("")),
 	].join("");
 }
 
@@ -63,17 +70,17 @@ function familyText(bindings: readonly Binding[], family: IpFamily): string {
 export function assumeBindings(
 	servicePorts: readonly ServicePort[],
 	config: Config,
-	nodeAddressOf: (family: IpFamily) => IpAddress | undefined,
+	udpAddress: (family: IpFamily) => IpAddress | undefined,
 ): { readonly bindings: readonly Binding[]; readonly problems: readonly string[] } {
 	const addresses = Object.fromEntries(
-		IP_FAMILIES.map((family) => [family, config.bindAddress ?? nodeAddressOf(family)]),
+		IP_FAMILIES.map((family) => [family, config.bindAddress ?? udpAddress(family)]),
 	);
 	const bindings: Binding[] = [];
 	const problems: string[] = [];
 	let next: number = config.proxyPortRange?.first ?? FIRST_ASSUMED_PORT;
 	const last: number = config.proxyPortRange?.last ?? 65_535;
-	for (const { endpoints, ...servicePort } of servicePorts) {
-		const { key, name, protocol, family, port, virtualAddresses } = servicePort;
+	for (const servicePort of servicePorts) {
+		const { name, protocol, family } = servicePort;
 		const listenAddress = protocol === "udp" ? addresses[family] : config.bindAddress;
 		const proxyPort = next;
 		if (protocol === "udp" && listenAddress === undefined) {
@@ -81,10 +88,20 @@ export function assumeBindings(
 		} else if (!isPort(proxyPort) || proxyPort > last) {
 			problems.push(`${name} is left out: no proxy port is left`);
 		} else {
-			const served = { key, name, protocol, family, port, virtualAddresses };
-			bindings.push({ ...served, proxyPort, listenAddress, refuses: endpoints.length === 0 });
+			bindings.push(toBinding(servicePort, proxyPort, listenAddress));
 			next += 1;
 		}
 	}
 	return { bindings, problems };
+}
+
+function toBinding(
+	servicePort: ServicePort,
+	proxyPort: Port,
+	listenAddress: IpAddress | undefined,
+): Binding {
+	const { key, name, protocol, family, port, virtualAddresses, nodePort } = servicePort;
+	const verdict = servicePort.endpoints.length === 0 ? servicePort.whenEmpty : "serve";
+	const served = { key, name, protocol, family, port, virtualAddresses, nodePort };
+	return { ...served, proxyPort, listenAddress, verdict };
 }

@@ -3,17 +3,16 @@ import { cpus, hostname } from "node:os";
 import process from "node:process";
 import type { Config } from "../config/config.ts";
 import type { Daemon, DaemonOptions } from "../daemon/contract.ts";
-import { NodeAddresses } from "../daemon/node-addresses.ts";
 import { findNodeLockHolder } from "../daemon/node-lock.ts";
+import { LINK_LOOK_MS, NodeWatch } from "../daemon/node-watch.ts";
 import { cleanup } from "../rules/cleanup.ts";
 import { cleanupKubeProxy } from "../rules/cleanup-kube-proxy.ts";
 import { createCommandRunner } from "../rules/command-runner.ts";
 import { settingFiles } from "../rules/setting-files.ts";
-import type { IpFamily } from "../services/address.ts";
 import type { NodeInfo } from "../services/objects.ts";
 import { silentLog } from "../shared/log.ts";
 import { gatherFacts, readTextFileIfAny } from "./gather-facts.ts";
-import type { Host, LastResort, SignalName } from "./host.ts";
+import type { Host, LastResort, NodeLook, SignalName } from "./host.ts";
 import { readSources } from "./read-sources.ts";
 
 /** Help is easier to read in lines that are not very long. */
@@ -64,7 +63,7 @@ export function processHost(early: Set<string>): Host {
 					},
 					signal,
 				),
-			nodeAddressOf,
+			lookAtNode,
 		},
 	};
 }
@@ -79,13 +78,24 @@ async function openDaemon(config: Config, options: DaemonOptions): Promise<Daemo
 	return startDaemon(config, options);
 }
 
-function nodeAddressOf(family: IpFamily, node: NodeInfo | undefined) {
-	const addresses = new NodeAddresses({
+function lookAtNode(config: Config, info: NodeInfo | undefined): NodeLook {
+	let nowMs = 0;
+	const node = new NodeWatch({
+		config,
 		log: silentLog,
-		clusterAddresses: () => node?.addresses ?? [],
+		nodeInfo: () => info,
+		bindings: () => [],
+		clock: { monotonicMs: () => nowMs, wallMs: () => Date.now() },
 	});
-	addresses.refresh();
-	return addresses.of(family);
+	// The daemon looks twice before it takes an interface for one without an address.
+	node.refresh();
+	nowMs += LINK_LOOK_MS;
+	node.refresh();
+	return {
+		view: node.view(),
+		network: node.network(),
+		udpAddress: (family) => node.addressOf(family),
+	};
 }
 
 /** Beside src/ in a checkout and beside dist/ once built. */

@@ -1,7 +1,9 @@
 import { planRules } from "../rules/plan.ts";
 import { restoreText } from "../rules/restore-text.ts";
 import { parseSavedRules } from "../rules/saved-rules.ts";
-import { type IpFamily, parseIpAddress } from "../services/address.ts";
+import { type IpAddress, type IpFamily, ipFamilyOf, parseIpAddress } from "../services/address.ts";
+import { rangeOf } from "../services/ip-range.ts";
+import type { NodeNetwork } from "../services/node-network.ts";
 import { toPort } from "../services/port.ts";
 import { type Binding, type Protocol, servicePortKey } from "../services/service-port.ts";
 
@@ -13,18 +15,32 @@ const ADDRESSES: Readonly<Record<IpFamily, string>> = { ipv4: "192.0.2.1", ipv6:
  * kernel takes them all.
  */
 export function sampleRules(family: IpFamily): string {
-	const bindings = [
-		sample(family, "tcp", 1, false),
-		sample(family, "tcp", 2, true),
-		sample(family, "udp", 3, false),
-		sample(family, "udp", 4, true),
-	];
-	return restoreText(planRules(bindings, family), parseSavedRules(""));
-}
-
-function sample(family: IpFamily, protocol: Protocol, number: number, refuses: boolean): Binding {
 	const address = parseIpAddress(ADDRESSES[family]);
 	if (address === undefined) throw new RangeError(`Cannot use ${ADDRESSES[family]} as an address`);
+	const bindings = (["tcp", "udp"] as const).flatMap((protocol) =>
+		(["serve", "reject", "drop"] as const).map((verdict, index) =>
+			sample(address, protocol, verdict, (protocol === "tcp" ? 10 : 20) + index),
+		),
+	);
+	const network: NodeNetwork = {
+		arrivalAddress: { ipv4: undefined, ipv6: undefined },
+		addresses: new Set([address]),
+		nodePorts: { ranges: { ipv4: "all", ipv6: "all" }, onLoopback: false },
+		pods: { ranges: [rangeOf(address)], interfaces: ["sample+"] },
+	};
+	return restoreText(
+		planRules({ bindings, network, healthCheckPorts: [toPort(30_000)] }, family),
+		parseSavedRules(""),
+	);
+}
+
+function sample(
+	address: IpAddress,
+	protocol: Protocol,
+	verdict: Binding["verdict"],
+	number: number,
+): Binding {
+	const family = ipFamilyOf(address);
 	const parts = { namespace: "check", serviceName: "sample", portName: `p${number}` };
 	return {
 		key: servicePortKey({ ...parts, protocol, family }),
@@ -32,9 +48,12 @@ function sample(family: IpFamily, protocol: Protocol, number: number, refuses: b
 		protocol,
 		family,
 		port: toPort(number),
-		virtualAddresses: [{ kind: "ClusterIP", address }],
+		virtualAddresses: [
+			{ kind: "LoadBalancerIP", address, clients: "inside", sourceRanges: [rangeOf(address)] },
+		],
+		nodePort: { port: toPort(30_000 + number), clients: "all" },
 		proxyPort: toPort(40_000 + number),
 		listenAddress: protocol === "udp" ? address : undefined,
-		refuses,
+		verdict,
 	};
 }

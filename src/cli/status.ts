@@ -6,7 +6,6 @@ import {
 import { humanDuration } from "../observe/units.ts";
 import { formatSocketAddress } from "../services/address.ts";
 import {
-	type EndpointReport,
 	type ServicePortReport,
 	type SourceReport,
 	STATUS_PATH,
@@ -105,18 +104,25 @@ function servicePortTable(ports: readonly ServicePortReport[]): string {
 	if (ports.length === 0) return "No ServicePorts\n";
 	const head = ["SERVICE", "ADDRESS", "PROXY PORT", "OPEN", "ENDPOINTS"];
 	const rows = ports.map((port) => [
-		port.name,
-		`${port.virtualAddresses.map((address) => formatSocketAddress(address, port.port)).join(",")}/${port.protocol}`,
+		port.pool === "local" ? `${port.name} (local)` : port.name,
+		addressCell(port),
 		port.proxyPort === undefined ? "-" : `${port.proxyPort}`,
 		`${port.connections}`,
-		`${endpointsCell(port.endpoints)}${port.problem === undefined ? "" : `  PROBLEM: ${port.problem}`}`,
+		`${endpointsCell(port)}${port.problem === undefined ? "" : `  PROBLEM: ${port.problem}`}`,
 	]);
 	return formatTable(head, rows, ["left", "left", "right", "right", "left"]);
 }
 
+/** "10.96.0.10:80,:30080/tcp": the node port is on the node's own addresses. */
+function addressCell({ virtualAddresses, port, nodePort, protocol }: ServicePortReport): string {
+	const addresses = virtualAddresses.map((address) => formatSocketAddress(address, port));
+	const all = nodePort === undefined ? addresses : [...addresses, `:${nodePort}`];
+	return `${all.join(",")}/${protocol}`;
+}
+
 /** The failing ones first: they are what one looks for. */
-function endpointsCell(endpoints: readonly EndpointReport[]): string {
-	if (endpoints.length === 0) return "none, refuses";
+function endpointsCell({ endpoints, whenEmpty }: ServicePortReport): string {
+	if (endpoints.length === 0) return whenEmpty === "drop" ? "none here, drops" : "none, refuses";
 	const sorted = [
 		...endpoints.filter(({ state }) => state === "failing"),
 		...endpoints.filter(({ state }) => state !== "failing"),

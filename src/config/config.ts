@@ -1,4 +1,5 @@
 import type { IpAddress } from "../services/address.ts";
+import type { IpRange } from "../services/ip-range.ts";
 import type { Port } from "../services/port.ts";
 
 /** "0.0.0.0:10256" in parts. */
@@ -16,6 +17,33 @@ export interface PortRange {
 export type LogLevel = "error" | "warn" | "info" | "debug";
 type LogConnections = "off" | "errors" | "all";
 
+/** Which of the node's own addresses node ports are on; the parts add up. */
+export interface NodePortSelection {
+	/** Every address of the node. */
+	readonly isAll: boolean;
+	/** The one by which the cluster knows the node, of each family. */
+	readonly isPrimary: boolean;
+	/** 127.0.0.0/8 and ::1. */
+	readonly isLocalhost: boolean;
+	/** Addresses in these; a family without any has all of its addresses. */
+	readonly ranges: readonly IpRange[];
+}
+
+/** How packets of this node's Pods are told from those that come from outside, in kube-proxy's words. */
+export type LocalDetectMode =
+	| "ClusterCIDR"
+	| "NodeCIDR"
+	| "BridgeInterface"
+	| "InterfaceNamePrefix";
+
+export interface LocalDetection {
+	readonly mode: LocalDetectMode;
+	/** Addresses of all Pods of the cluster. */
+	readonly clusterRanges: readonly IpRange[];
+	readonly bridgeInterface: string | undefined;
+	readonly interfaceNamePrefix: string | undefined;
+}
+
 /** How the daemon is to run: every value checked, every default filled in, frozen. */
 export interface Config {
 	/** Files and folders with manifests; empty when a cluster is the source. */
@@ -28,6 +56,12 @@ export interface Config {
 	readonly nodeName: string;
 	/** Where proxy listeners bind; undefined: every address of their family. */
 	readonly bindAddress: IpAddress | undefined;
+	readonly nodePortAddresses: NodePortSelection;
+	/** False: node ports are not on loopback addresses, unless those are asked for by name. */
+	readonly localhostNodePorts: boolean;
+	readonly localDetection: LocalDetection;
+	/** External IPs outside of these are not served; undefined: all are. */
+	readonly allowedExternalIps: readonly IpRange[] | undefined;
 	/** Undefined: the kernel chooses. */
 	readonly proxyPortRange: PortRange | undefined;
 	readonly rules: "auto" | "iptables" | "none";
@@ -50,6 +84,11 @@ export interface Config {
 	readonly maxUdpFlows: number;
 	/** Settings of the kernel's connection tracking. */
 	readonly conntrack: ConntrackConfig;
+	/**
+	 * TCP connections to an endpoint that was removed are ended after this, in milliseconds; 0: they go
+	 * on until they end by themselves.
+	 */
+	readonly drainRemovedEndpointsMs: number;
 	/** Existing connections get this long at a stop, in milliseconds. */
 	readonly drainTimeoutMs: number;
 	/** Undefined: not served. */

@@ -1,6 +1,13 @@
 import { conntrackFlags } from "./conntrack-flags.ts";
 import { type FlagSpec, flag } from "./flag-spec.ts";
 import {
+	allowedRanges,
+	detectLocalMode,
+	interfaceName,
+	nodePortAddresses,
+	ranges,
+} from "./network-values.ts";
+import {
 	bindAddress,
 	duration,
 	durations,
@@ -90,6 +97,60 @@ const nodeFlags = {
 		help: "where proxy listeners bind; 0.0.0.0 or :: is every address of both families",
 		parse: bindAddress,
 	}),
+	"nodeport-addresses": flag({
+		group: "This node",
+		kubeProxy: true,
+		placeholder: "LIST",
+		default: "",
+		help: "node ports are served on the node's addresses in these ranges; also primary (the address that the cluster knows), localhost and all; empty: all. A family without a range has all of its addresses",
+		parse: nodePortAddresses,
+	}),
+	"iptables-localhost-nodeports": flag({
+		group: "This node",
+		kubeProxy: true,
+		default: "true",
+		help: "node ports are served on loopback addresses too, where --nodeport-addresses does not say otherwise",
+		parse: truth,
+	}),
+	"cluster-cidr": flag({
+		group: "This node",
+		kubeProxy: true,
+		placeholder: "RANGES",
+		default: "",
+		help: "addresses of the cluster's Pods: with externalTrafficPolicy Local their traffic need not stay on the node",
+		parse: ranges,
+	}),
+	"detect-local-mode": flag({
+		group: "This node",
+		kubeProxy: true,
+		placeholder: "MODE",
+		default: "",
+		help: "how Pods are known for that: ClusterCIDR (--cluster-cidr), NodeCIDR (the Node's podCIDRs), BridgeInterface or InterfaceNamePrefix; empty: ClusterCIDR",
+		parse: detectLocalMode,
+	}),
+	"pod-bridge-interface": flag({
+		group: "This node",
+		kubeProxy: true,
+		placeholder: "NAME",
+		default: "",
+		help: "the bridge that Pods are behind, for --detect-local-mode BridgeInterface",
+		parse: interfaceName(0),
+	}),
+	"pod-interface-name-prefix": flag({
+		group: "This node",
+		kubeProxy: true,
+		placeholder: "PREFIX",
+		default: "",
+		help: "how the names of Pods' interfaces begin, for --detect-local-mode InterfaceNamePrefix",
+		parse: interfaceName(1),
+	}),
+	"allow-external-ips": flag({
+		group: "This node",
+		placeholder: "RANGES",
+		default: "",
+		help: "externalIPs outside of these ranges are not served; none: no externalIPs at all; empty: all are, as in kube-proxy (CVE-2020-8554: whoever may write a Service may then take any address)",
+		parse: allowedRanges,
+	}),
 	"oom-score-adj": flag({
 		group: "This node",
 		kubeProxy: true,
@@ -151,6 +212,13 @@ const relayFlags = {
 		default: "16384",
 		help: "UDP flows kept at once, over all Services, 1 to 1000000; the least recently used one makes room",
 		parse: integer(1, 1_000_000),
+	}),
+	"drain-removed-endpoints": flag({
+		group: "Relaying",
+		placeholder: "DURATION",
+		default: "0s",
+		help: "TCP connections to an endpoint that was removed from its Service are ended after this; 0: they go on until they end",
+		parse: duration(0, "5m"),
 	}),
 	"drain-timeout": flag({
 		group: "Relaying",

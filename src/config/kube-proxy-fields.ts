@@ -25,8 +25,6 @@ export type FieldRule = {
 			/** kube-proxy's own defaults, which its --write-config-to fills in. */
 			readonly defaults: readonly unknown[];
 	  }
-	/** What it asks for is so here whatever its value: nothing to do and nothing to say. */
-	| { readonly use: "met" }
 	/** Read by itself. */
 	| { readonly use: "mode" | "kind" | "logFormat" }
 );
@@ -54,9 +52,6 @@ function ignored(type: z.ZodType, ...defaults: unknown[]): FieldRule {
 /** What is left of kube-proxy's modes for us is which section of the file it reads. */
 const IPTABLES_LIKE = ["", "userspace", "iptables"] as const;
 
-/** Pods and other hosts reach endpoints with the node's address anyway, so nothing is to be told apart. */
-const met: FieldRule = { type: text, use: "met" };
-
 export const KUBE_PROXY_FIELDS: Readonly<Record<string, FieldRule>> = {
 	apiVersion: { type: text, use: "kind" },
 	kind: { type: text, use: "kind" },
@@ -71,7 +66,7 @@ export const KUBE_PROXY_FIELDS: Readonly<Record<string, FieldRule>> = {
 	),
 	"clientConnection.kubeconfig": same(text, "kubeconfig"),
 	"clientConnection.qps": ignored(z.number(), 5),
-	clusterCIDR: met,
+	clusterCIDR: same(text, "cluster-cidr"),
 	configSyncPeriod: same(time, "config-sync-period", ["0s"]),
 	// Unlike elsewhere in the file, 0 is a value of its own here: leave the kernel alone.
 	"conntrack.maxPerCore": same(whole, "conntrack-max-per-core"),
@@ -81,14 +76,14 @@ export const KUBE_PROXY_FIELDS: Readonly<Record<string, FieldRule>> = {
 	"conntrack.tcpEstablishedTimeout": same(time, "conntrack-tcp-timeout-established"),
 	"conntrack.udpStreamTimeout": same(time, "conntrack-udp-timeout-stream"),
 	"conntrack.udpTimeout": same(time, "conntrack-udp-timeout"),
-	"detectLocal.bridgeInterface": met,
-	"detectLocal.interfaceNamePrefix": met,
-	detectLocalMode: met,
+	"detectLocal.bridgeInterface": same(text, "pod-bridge-interface"),
+	"detectLocal.interfaceNamePrefix": same(text, "pod-interface-name-prefix"),
+	detectLocalMode: same(text, "detect-local-mode"),
 	enableProfiling: ignored(flagged),
 	featureGates: ignored(z.record(z.string(), z.boolean())),
 	healthzBindAddress: same(text, "healthz-bind-address"),
 	hostnameOverride: same(text, "hostname-override"),
-	"iptables.localhostNodePorts": ignored(flagged, true),
+	"iptables.localhostNodePorts": same(flagged, "iptables-localhost-nodeports"),
 	"iptables.masqueradeAll": ignored(flagged),
 	"iptables.masqueradeBit": ignored(whole, 14),
 	"iptables.minSyncPeriod": period("iptables-min-sync-period", ...IPTABLES_LIKE),
@@ -112,7 +107,7 @@ export const KUBE_PROXY_FIELDS: Readonly<Record<string, FieldRule>> = {
 	"nftables.masqueradeBit": ignored(whole, 14),
 	"nftables.minSyncPeriod": period("iptables-min-sync-period", "nftables"),
 	"nftables.syncPeriod": period("iptables-sync-period", "nftables"),
-	nodePortAddresses: ignored(list),
+	nodePortAddresses: same(list, "nodeport-addresses"),
 	oomScoreAdj: same(whole, "oom-score-adj"),
 	portRange: same(text, "proxy-port-range"),
 	showHiddenMetricsForVersion: ignored(text),

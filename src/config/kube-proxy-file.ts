@@ -220,7 +220,6 @@ function meaningOf(rule: FieldRule, value: unknown, mode: string): Meaning {
 	switch (rule.use) {
 		case "kind":
 		case "mode":
-		case "met":
 			return undefined;
 		case "ignored":
 			return asksForNothing(rule, value) ? undefined : "ignored";

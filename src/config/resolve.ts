@@ -1,5 +1,12 @@
 import { ipFamilyOf } from "../services/address.ts";
-import type { ClusterConfig, Config, ConntrackConfig, ListenAddress, LogLevel } from "./config.ts";
+import type {
+	ClusterConfig,
+	Config,
+	ConntrackConfig,
+	ListenAddress,
+	LocalDetection,
+	LogLevel,
+} from "./config.ts";
 import { conntrackFlags } from "./conntrack-flags.ts";
 import {
 	dashed,
@@ -80,6 +87,10 @@ function buildConfig(
 		serviceProxyName: values.get("service-proxy-name"),
 		nodeName: nodeNameOf(values, env, hostname, problems),
 		bindAddress: bindAddress === "0.0.0.0" || bindAddress === "::" ? undefined : bindAddress,
+		nodePortAddresses: values.get("nodeport-addresses"),
+		localhostNodePorts: values.get("iptables-localhost-nodeports"),
+		localDetection: localDetectionOf(values, problems),
+		allowedExternalIps: values.get("allow-external-ips"),
 		proxyPortRange: values.get("proxy-port-range"),
 		rules: values.get("rules"),
 		relay: values.get("relay"),
@@ -92,6 +103,7 @@ function buildConfig(
 		udpFirstAnswerMs: values.get("udp-first-answer-timeout"),
 		maxUdpFlows: values.get("max-udp-flows"),
 		conntrack: conntrackOf(values),
+		drainRemovedEndpointsMs: values.get("drain-removed-endpoints"),
 		drainTimeoutMs: values.get("drain-timeout"),
 		healthzBindAddress: listenAddressOf(values, "healthz-bind-address", isV6, "[::]"),
 		metricsBindAddress: listenAddressOf(values, "metrics-bind-address", isV6, "[::1]"),
@@ -221,6 +233,28 @@ const noSource: ConfigProblem = {
 	message:
 		"no source of Services: give --manifests PATH, --kubeconfig FILE or --master URL (in-cluster credentials are used where KUBERNETES_SERVICE_HOST is set, and it is not)",
 };
+
+/** A mode without what it goes by tells nobody apart, which nobody asks for. */
+function localDetectionOf(values: Values, problems: ConfigProblem[]): LocalDetection {
+	const detection = {
+		mode: values.get("detect-local-mode"),
+		clusterRanges: values.get("cluster-cidr"),
+		bridgeInterface: values.get("pod-bridge-interface"),
+		interfaceNamePrefix: values.get("pod-interface-name-prefix"),
+	};
+	const missing =
+		detection.mode === "BridgeInterface" && detection.bridgeInterface === undefined
+			? "pod-bridge-interface"
+			: detection.mode === "InterfaceNamePrefix" && detection.interfaceNamePrefix === undefined
+				? "pod-interface-name-prefix"
+				: undefined;
+	// One that is wrong is a problem of its own.
+	if (missing !== undefined && !values.isGiven(missing)) {
+		const where = values.whereIs("detect-local-mode");
+		problems.push({ where, message: `${detection.mode} wants --${missing}, got none` });
+	}
+	return detection;
+}
 
 function nodeNameOf(
 	values: Values,

@@ -1,5 +1,5 @@
 import { stringify } from "yaml";
-import type { Config } from "./config.ts";
+import type { Config, NodePortSelection } from "./config.ts";
 import { formatDuration } from "./duration.ts";
 import { formatListenAddress } from "./listen-address.ts";
 import { formatPortRange } from "./port-range.ts";
@@ -22,6 +22,7 @@ function fileFields(config: Config): object {
 		bindAddress: config.bindAddress ?? "0.0.0.0",
 		bindAddressHardFail: config.bindAddressHardFail,
 		clientConnection: { kubeconfig: config.cluster?.kubeconfig ?? "" },
+		clusterCIDR: config.localDetection.clusterRanges.join(","),
 		configSyncPeriod: formatDuration(config.configSyncPeriodMs),
 		conntrack: {
 			maxPerCore: config.conntrack.maxPerCore,
@@ -32,9 +33,15 @@ function fileFields(config: Config): object {
 			udpStreamTimeout: formatDuration(config.conntrack.udpStreamS * 1000),
 			udpTimeout: formatDuration(config.conntrack.udpS * 1000),
 		},
+		detectLocal: {
+			bridgeInterface: config.localDetection.bridgeInterface ?? "",
+			interfaceNamePrefix: config.localDetection.interfaceNamePrefix ?? "",
+		},
+		detectLocalMode: config.localDetection.mode,
 		healthzBindAddress: formatListenAddress(config.healthzBindAddress),
 		hostnameOverride: config.nodeName,
 		iptables: {
+			localhostNodePorts: config.localhostNodePorts,
 			minSyncPeriod: formatDuration(config.rulesMinSyncPeriodMs),
 			syncPeriod: formatDuration(config.rulesSyncPeriodMs),
 		},
@@ -44,10 +51,21 @@ function fileFields(config: Config): object {
 		},
 		metricsBindAddress: formatListenAddress(config.metricsBindAddress),
 		mode: "userspace",
+		nodePortAddresses: nodePortList(config.nodePortAddresses),
 		oomScoreAdj: config.oomScoreAdj ?? null,
 		portRange: formatPortRange(config.proxyPortRange),
 		udpIdleTimeout: formatDuration(config.udpIdleMs),
 	};
+}
+
+function nodePortList(selection: NodePortSelection): readonly string[] {
+	const { isAll, isPrimary, isLocalhost } = selection;
+	return [
+		...(isAll ? ["all"] : []),
+		...(isPrimary ? ["primary"] : []),
+		...(isLocalhost ? ["localhost"] : []),
+		...selection.ranges,
+	];
 }
 
 /** @returns arguments as a program gets them, unquoted. */
@@ -68,7 +86,11 @@ export function flagsBeyondFile(config: Config): readonly string[] {
 	add("half-close-timeout", formatDuration(config.halfCloseIdleMs));
 	add("udp-first-answer-timeout", formatDuration(config.udpFirstAnswerMs));
 	add("max-udp-flows", String(config.maxUdpFlows));
+	add("drain-removed-endpoints", formatDuration(config.drainRemovedEndpointsMs));
 	add("drain-timeout", formatDuration(config.drainTimeoutMs));
+	if (config.allowedExternalIps !== undefined) {
+		add("allow-external-ips", config.allowedExternalIps.join(",") || "none");
+	}
 	add("log-connections", config.logConnections);
 	if (config.logFormat === "pretty") add("log-format", "pretty");
 	if (config.logLevel === "warn" || config.logLevel === "error") add("log-level", config.logLevel);

@@ -3,21 +3,25 @@ import type { Config } from "../config/config.ts";
 import { judgeHealth } from "../observe/health.ts";
 import { type HttpServers, startHttpServers } from "../observe/http-server.ts";
 import { createMetrics, type Metrics } from "../observe/metrics.ts";
+import {
+	createServiceHealthServers,
+	type ServiceHealthServers,
+} from "../observe/service-health.ts";
 import { SystemdNotifier } from "../observe/systemd.ts";
 import { planDescriptors } from "../proxies/descriptor-budget.ts";
 import { readDescriptorLimit } from "../proxies/descriptor-limit.ts";
 import type { RelayEngine } from "../proxies/engine.ts";
 import { createCommandRunner } from "../rules/command-runner.ts";
 import type { Snapshot } from "../services/objects.ts";
-import { createServicePortPlanner } from "../services/plan-service-ports.ts";
+import { createServicePortPlanner, type ServicePortPlan } from "../services/plan-service-ports.ts";
 import { systemClock } from "../shared/clock.ts";
 import { describeError, UserProxyError } from "../shared/errors.ts";
 import type { Source } from "../sources/source.ts";
 import { adjustConntrack } from "./adjust-conntrack.ts";
 import type { Daemon, DaemonOptions } from "./contract.ts";
 import { openEngine } from "./engine.ts";
-import { NodeAddresses } from "./node-addresses.ts";
 import { NO_LOCK, type NodeLock, takeNodeLock } from "./node-lock.ts";
+import { LINK_LOOK_MS, NodeWatch } from "./node-watch.ts";
 import { createObservation, engineHooks, type Observation } from "./observation.ts";
 import { adjustOomScore } from "./oom-score.ts";
 import { PlanNotices } from "./plan-notices.ts";
@@ -54,7 +58,8 @@ interface Running {
 	readonly engine: RelayEngine;
 	readonly sync: Sync;
 	readonly sources: readonly Source[];
-	readonly addresses: NodeAddresses;
+	readonly node: NodeWatch;
+	readonly serviceHealth: ServiceHealthServers;
 }
 
 class NodeDaemon implements Daemon {
@@ -73,7 +78,9 @@ class NodeDaemon implements Daemon {
 	#running: Running | undefined;
 	#lock: NodeLock | undefined;
 	#http: HttpServers | undefined;
+	#plan: ServicePortPlan | undefined;
 	#tick: NodeJS.Timeout | undefined;
+	#linkTick: NodeJS.Timeout | undefined;
 	#isReady: boolean = false;
 	#stopReason: string | undefined;
 
@@ -189,19 +196,27 @@ class NodeDaemon implements Daemon {
 		adjustOomScore(config.oomScoreAdj, log);
 		this.#http = await this.#serveHttp();
 		const sources = await createSources(config, { log, env });
-		const addresses = new NodeAddresses({
+		const node = new NodeWatch({
+			config,
 			log: log.child({ room: "daemon" }),
-			clusterAddresses: () => sources.flatMap((source) => source.snapshot().node?.addresses ?? []),
+			nodeInfo: () => sources.map((source) => source.snapshot().node).find((info) => info),
+			bindings: () => this.#running?.sync.state().bindings ?? [],
+			clock: systemClock,
 		});
 		const engine = await openEngine(config, {
 			rules: this.#rules,
-			addresses,
+			node,
 			hooks: engineHooks(this.#observation, this.#metrics.services),
 			log,
 			signal: this.#abort.signal,
 		});
-		const sync = this.#createSync(engine, sources, addresses);
-		this.#running = { engine, sync, sources, addresses };
+		const serviceHealth = createServiceHealthServers({
+			isHealthy: () => !this.#isStopping() && judgeHealth(healthFacts(this.#facts())).live,
+			descriptors: engine.descriptors,
+			log: log.child({ room: "observe" }),
+		});
+		const sync = this.#createSync(engine, sources, node);
+		this.#running = { engine, sync, sources, node, serviceHealth };
 		if (this.#isStopping()) return;
 		for (const source of sources) {
 			source.start(() => sync.request(), this.#abort.signal);
@@ -210,6 +225,7 @@ class NodeDaemon implements Daemon {
 			() => this.#onTick(),
 			Math.min(config.rulesSyncPeriodMs, MAX_VERIFY_INTERVAL_MS),
 		);
+		this.#linkTick = setInterval(() => this.#onLinkTick(), LINK_LOOK_MS);
 		void this.#notifier.status("waiting for the first complete state");
 	}
 
@@ -240,7 +256,7 @@ class NodeDaemon implements Daemon {
 		});
 	}
 
-	#createSync(engine: RelayEngine, sources: readonly Source[], addresses: NodeAddresses): Sync {
+	#createSync(engine: RelayEngine, sources: readonly Source[], node: NodeWatch): Sync {
 		const log = this.#observation.log.child({ room: "daemon" });
 		const { services, sync: metrics } = this.#metrics;
 		const planner = createServicePortPlanner({ serviceProxyName: this.#config.serviceProxyName });
@@ -252,21 +268,32 @@ class NodeDaemon implements Daemon {
 			plan: (snapshot) => {
 				metrics.changesSeen(countChanges(before, snapshot));
 				before = snapshot;
-				addresses.refresh();
-				return planner.plan(snapshot);
+				node.refresh();
+				return planner.plan(snapshot, node.view());
 			},
 			onPlan: (plan) => {
+				this.#plan = plan;
 				notices.report(plan);
 				services.keepServices(plan.servicePorts);
+				this.#serveHealthChecks(plan, node);
 			},
 			onInForce: () => this.#onInForce(),
 			engine,
+			network: () => node.network(),
 			rules: this.#rules,
 			rulesMinIntervalMs: this.#config.rulesMinSyncPeriodMs,
 			modelPeriodMs: this.#config.configSyncPeriodMs,
 			log,
 			clock: systemClock,
 		});
+	}
+
+	#serveHealthChecks({ healthChecks }: ServicePortPlan, node: NodeWatch): void {
+		const wanted = healthChecks.map(({ serviceName, ...check }) => ({
+			...check,
+			name: serviceName,
+		}));
+		this.#running?.serviceHealth.reconcile(wanted, node.healthCheckAddresses());
 	}
 
 	/** The rules are as wanted; the first time, the daemon is ready. */
@@ -297,16 +324,26 @@ class NodeDaemon implements Daemon {
 	}
 
 	#onTick(): void {
-		const { sync, addresses } = this.#running ?? {};
-		if (addresses?.refresh() === true) sync?.request();
+		const { sync, node } = this.#running ?? {};
+		const waitsForPorts = this.#plan?.unserved.some(({ reason }) => reason === "port-taken");
+		if (waitsForPorts === true) node?.askPortsAgain();
+		if (node?.refresh() === true || waitsForPorts === true) sync?.request();
 		sync?.requestVerify();
+	}
+
+	/** A Pod's interface may be the first without an address: its connections should not wait long. */
+	#onLinkTick(): void {
+		const { sync, node } = this.#running ?? {};
+		if (node === undefined || !(node.hasNewLinks() || node.hasSuspects())) return;
+		if (node.refresh()) sync?.request();
 	}
 
 	async #shutDown(): Promise<StopResult> {
 		const { log } = this.#observation;
 		const { drainTimeoutMs } = this.#config;
-		const { sync, engine, sources = [] } = this.#running ?? {};
+		const { sync, engine, sources = [], serviceHealth } = this.#running ?? {};
 		clearInterval(this.#tick);
+		clearInterval(this.#linkTick);
 		log.info({ reason: this.#stopReason, drainTimeoutMs }, "stopping");
 		void this.#notifier.stopping(`waiting for connections to end (${this.#stopReason})`);
 		return await stopServing({
@@ -316,6 +353,7 @@ class NodeDaemon implements Daemon {
 			others: new Map<string, () => Promise<unknown>>([
 				["sources", () => Promise.all(sources.map((source) => source.closed()))],
 				["HTTP servers", async () => await this.#http?.close()],
+				["health check ports", async () => await serviceHealth?.close()],
 				["systemd's notifications", () => this.#notifier.close()],
 			]),
 			drainTimeoutMs,
@@ -339,6 +377,7 @@ class NodeDaemon implements Daemon {
 			sync: running?.sync.state() ?? NO_SYNC,
 			rules: this.#rules.keeper?.facts(),
 			engine: running?.engine.stats(),
+			serviceHealth: running?.serviceHealth,
 			failingEndpoints: () => running?.engine.failingEndpoints() ?? new Map(),
 			connections: () => running?.engine.connections() ?? [],
 			logConnections: connectionLog.mode,

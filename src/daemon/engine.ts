@@ -6,12 +6,12 @@ import type { Port } from "../services/port.ts";
 import type { ServicePortKey } from "../services/service-port.ts";
 import { describeError } from "../shared/errors.ts";
 import type { Log } from "../shared/log.ts";
-import type { NodeAddresses } from "./node-addresses.ts";
+import type { NodeWatch } from "./node-watch.ts";
 import type { RulesDriver } from "./rules-driver.ts";
 
 export interface EngineParts {
 	readonly rules: RulesDriver;
-	readonly addresses: NodeAddresses;
+	readonly node: NodeWatch;
 	readonly hooks: EngineHooks;
 	readonly log: Log;
 	readonly signal: AbortSignal;
@@ -19,15 +19,15 @@ export interface EngineParts {
 
 type RelayOptions = Pick<
 	StreamEngineOptions,
-	"bindAddress" | "portRange" | "dialTimeoutsMs" | "halfCloseIdleMs" | "udp"
+	"bindAddress" | "portRange" | "dialTimeoutsMs" | "halfCloseIdleMs" | "drainRemovedMs" | "udp"
 >;
 
 /** The engine that the configuration asks for, on a predecessor's ports where there are rules of one. */
 export async function openEngine(config: Config, parts: EngineParts): Promise<RelayEngine> {
-	const { addresses, hooks, log } = parts;
+	const { node, hooks, log } = parts;
 	return createStreamEngine({
 		...relayOptionsOf(config),
-		udpAddress: (family) => addresses.of(family),
+		udpAddress: (family) => node.addressOf(family),
 		preferredPorts: await findPreferredPorts(parts),
 		hooks,
 		log: log.child({ room: "proxies" }),
@@ -41,6 +41,8 @@ export function relayOptionsOf(config: Config): RelayOptions {
 		portRange: config.proxyPortRange,
 		dialTimeoutsMs: config.dialTimeoutsMs,
 		halfCloseIdleMs: config.halfCloseIdleMs,
+		drainRemovedMs:
+			config.drainRemovedEndpointsMs === 0 ? undefined : config.drainRemovedEndpointsMs,
 		udp: {
 			idleMs: config.udpIdleMs,
 			firstAnswerMs: config.udpFirstAnswerMs,

@@ -5,11 +5,7 @@ import {
 	ipFamilyOf,
 	parseIpAddress,
 } from "../services/address.ts";
-
-/** The addresses of this node's interfaces, as `os.networkInterfaces()` gives them. */
-export type Interfaces = Readonly<
-	Record<string, readonly { readonly address: string; readonly internal: boolean }[] | undefined>
->;
+import type { Interfaces } from "./node-network.ts";
 
 export interface NodeAddressInputs {
 	readonly interfaces: Interfaces;

@@ -1,9 +1,12 @@
-import type { ServicePortPlan, UnservedPort } from "../services/plan-service-ports.ts";
+import type { ServicePortPlan } from "../services/plan-service-ports.ts";
+import type { UnservedPort } from "../services/unserved-port.ts";
 import type { Log } from "../shared/log.ts";
 
 const MESSAGES: Readonly<Record<UnservedPort["reason"], string>> = {
 	sctp: "SCTP is not relayed; the Service's other ports are",
 	conflict: "a Service claims what another one has; it is not served there",
+	"address-refused": "a Service has an address that is not served",
+	"port-taken": "a Service's port is taken on this node; it is not served there, trying again",
 	"endpoint-is-virtual-address": "an endpoint is a Service's own address; it is not used",
 };
 

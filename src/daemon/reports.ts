@@ -1,6 +1,7 @@
 import type { Config } from "../config/config.ts";
 import type { HealthFacts } from "../observe/health.ts";
 import type { MetricsFacts } from "../observe/metrics.ts";
+import type { ServiceHealthServers } from "../observe/service-health.ts";
 import type { EngineStats, LiveConnection } from "../proxies/engine.ts";
 import type { RulesFacts } from "../rules/rule-keeper.ts";
 import { IP_FAMILIES } from "../services/address.ts";
@@ -22,6 +23,8 @@ export interface DaemonFacts {
 	/** Undefined while it is not known what this host has. */
 	readonly rules: RulesFacts | undefined;
 	readonly engine: EngineStats | undefined;
+	/** Undefined before the start is over. */
+	readonly serviceHealth: Pick<ServiceHealthServers, "openPorts" | "problems"> | undefined;
 	/** As RelayEngine has it. Asked for only where it is told. */
 	failingEndpoints(): ReadonlyMap<ServicePortKey, readonly string[]>;
 	/** Asked for only where each connection counts: there may be very many. */
@@ -72,8 +75,11 @@ function servicePortReports(facts: DaemonFacts): readonly ServicePortReport[] {
 		key: servicePort.key,
 		protocol: servicePort.protocol,
 		family: servicePort.family,
+		pool: servicePort.pool,
 		virtualAddresses: servicePort.virtualAddresses.map(({ address }) => address),
 		port: servicePort.port,
+		nodePort: servicePort.nodePort?.port,
+		whenEmpty: servicePort.whenEmpty,
 		proxyPort: proxyPorts.get(servicePort.key),
 		endpoints: servicePort.endpoints.map(({ key }) => ({
 			endpoint: key,
@@ -115,7 +121,7 @@ export function healthFacts(facts: DaemonFacts): HealthFacts {
 
 /** For /metrics. */
 export function metricsFacts(facts: DaemonFacts): MetricsFacts {
-	const { sync, rules, engine, wallMs } = facts;
+	const { sync, rules, engine, serviceHealth, wallMs } = facts;
 	return {
 		ready: facts.isReady && !facts.isStopping,
 		sources: facts.sources.map(({ name, synced, freshAtMs, problem, rejected }) => ({
@@ -128,6 +134,10 @@ export function metricsFacts(facts: DaemonFacts): MetricsFacts {
 		engine: engine && { ...engine, failingEndpoints: countFailing(facts.failingEndpoints()) },
 		servicePorts: sync.servicePorts.length,
 		listenProblems: sync.listenProblems.size,
+		healthChecks: serviceHealth && {
+			openPorts: serviceHealth.openPorts(),
+			problems: serviceHealth.problems().length,
+		},
 		conntrackDeletions: rules?.deletedFlowGroups ?? 0,
 		logLinesDropped: facts.logLinesDropped,
 		connectionLogLeftOut: facts.connectionLogLeftOut,

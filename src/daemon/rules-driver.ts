@@ -4,6 +4,7 @@ import { toError } from "../rules/command-error.ts";
 import { type CommandRunner, createCommandRunner } from "../rules/command-runner.ts";
 import { findTools } from "../rules/find-tools.ts";
 import { createNoRules } from "../rules/no-rules.ts";
+import type { WantedRules } from "../rules/plan.ts";
 import type { PreviousBinding } from "../rules/previous.ts";
 import {
 	createRuleKeeper,
@@ -13,7 +14,7 @@ import {
 } from "../rules/rule-keeper.ts";
 import { chooseVariant } from "../rules/variant.ts";
 import { IP_FAMILIES, type IpFamily } from "../services/address.ts";
-import type { Binding, ServicePortKey } from "../services/service-port.ts";
+import type { ServicePortKey } from "../services/service-port.ts";
 import type { Clock } from "../shared/clock.ts";
 import { describeError, UserProxyError } from "../shared/errors.ts";
 import type { Log } from "../shared/log.ts";
@@ -80,10 +81,10 @@ export class RulesDriver implements RulesPart {
 		return this.#keeper === undefined ? [] : await this.#keeper.previous(signal);
 	}
 
-	async bringUp(bindings: readonly Binding[], verify: boolean, signal: AbortSignal): Promise<void> {
+	async bringUp(wanted: WantedRules, verify: boolean, signal: AbortSignal): Promise<void> {
 		const keeper = await this.open(signal);
 		if (verify) await this.#timed(keeper, (own) => own.verify(signal));
-		const families = await this.#timed(keeper, (own) => own.apply(bindings, signal));
+		const families = await this.#timed(keeper, (own) => own.apply(wanted, signal));
 		const failed = families.flatMap(({ family, result }) =>
 			result.state === "failed" ? [`${family}: ${describeError(result.error)}`] : [],
 		);

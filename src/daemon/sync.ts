@@ -1,4 +1,6 @@
 import type { RelayEngine } from "../proxies/engine.ts";
+import type { WantedRules } from "../rules/plan.ts";
+import type { NodeNetwork } from "../services/node-network.ts";
 import type { Snapshot } from "../services/objects.ts";
 import type { ServicePortPlan } from "../services/plan-service-ports.ts";
 import type { Binding, ServicePort, ServicePortKey } from "../services/service-port.ts";
@@ -12,11 +14,11 @@ import { RecurringFailure } from "../shared/recurring.ts";
 /** What the sync needs of the rules; see rules-driver.ts. */
 export interface RulesPart {
 	/**
-	 * Brings the rules up to the bindings, after a look whether somebody changed them if `verify`.
+	 * Brings the rules up to what is wanted, after a look whether somebody changed them if `verify`.
 	 *
 	 * Rejects when that was not possible for some family; the old rules are in force there.
 	 */
-	bringUp(bindings: readonly Binding[], verify: boolean, signal: AbortSignal): Promise<void>;
+	bringUp(wanted: WantedRules, verify: boolean, signal: AbortSignal): Promise<void>;
 	/**
 	 * Frees UDP clients that the kernel still leads to where rules until now led them.
 	 *
@@ -36,6 +38,8 @@ export interface SyncOptions {
 	/** Called whenever all that is wanted has been found or brought into force; never after stop(). */
 	onInForce(): void;
 	readonly engine: RelayEngine;
+	/** What the rules have to know of the node, the same object while it means the same. */
+	network(): NodeNetwork;
 	readonly rules: RulesPart;
 	readonly rulesMinIntervalMs: number;
 	/** The model is looked at again at the latest after this, in milliseconds. */
@@ -108,7 +112,7 @@ export class Sync {
 	#listenProblems: ReadonlyMap<ServicePortKey, string> = new Map();
 	#plan: ServicePortPlan | undefined;
 	#servicePorts: readonly ServicePort[] = [];
-	#bindings: readonly Binding[] | undefined;
+	#wanted: WantedRules | undefined;
 	#isVerifyDue: boolean = false;
 	#isRetireDue: boolean = false;
 	#isStopped: boolean = false;
@@ -175,7 +179,7 @@ export class Sync {
 	/** The kernel's rules are to be compared with what was applied, soon. */
 	requestVerify(): void {
 		// Before the first model pass the predecessor's rules stay untouched.
-		if (this.#bindings === undefined) return;
+		if (this.#wanted === undefined) return;
 		this.#isVerifyDue = true;
 		this.#rules.request();
 	}
@@ -207,7 +211,7 @@ export class Sync {
 			rulesDoneAt: this.#rulesDoneAt,
 			rulesProblem: this.#rulesFailure.problem,
 			servicePorts: this.#servicePorts,
-			bindings: this.#bindings ?? [],
+			bindings: this.#wanted?.bindings ?? [],
 			listenProblems: this.#listenProblems,
 		};
 	}
@@ -223,7 +227,7 @@ export class Sync {
 		this.#servicePorts = plan.servicePorts;
 		this.#listenProblems = new Map(problems.map(({ key, error }) => [key, describeError(error)]));
 		this.#modelDoneAtMs = clock.wallMs();
-		this.#bringUp(bindings);
+		this.#bringUp(bindings, plan);
 		const [first] = problems;
 		if (first === undefined) {
 			this.#modelFailure.succeeded();
@@ -234,10 +238,16 @@ export class Sync {
 	}
 
 	/** Planning rules for thousands of ServicePorts is work; most updates of objects do not need it. */
-	#bringUp(bindings: readonly Binding[]): void {
+	#bringUp(bindings: readonly Binding[], { healthChecks }: ServicePortPlan): void {
 		const { clock } = this.#options;
-		const isNews = bindings !== this.#bindings;
-		this.#bindings = bindings;
+		const network = this.#options.network();
+		const before = this.#wanted;
+		const ports = healthChecks.map(({ port }) => port);
+		const isSamePorts =
+			before?.healthCheckPorts.length === ports.length &&
+			ports.every((port, index) => port === before.healthCheckPorts[index]);
+		const isNews = bindings !== before?.bindings || network !== before.network || !isSamePorts;
+		if (isNews) this.#wanted = { bindings, network, healthCheckPorts: ports };
 		if (isNews || this.#unappliedSinceMs !== undefined) {
 			this.#unappliedSinceMs ??= clock.monotonicMs();
 			this.#rules.request();
@@ -252,20 +262,20 @@ export class Sync {
 
 	async #rulesPass(signal: AbortSignal): Promise<void> {
 		const { rules, clock } = this.#options;
-		const bindings = this.#bindings;
-		if (bindings === undefined) return;
+		const wanted = this.#wanted;
+		if (wanted === undefined) return;
 		const isVerifyDue = this.#isVerifyDue;
 		this.#isVerifyDue = false;
 		try {
-			await rules.bringUp(bindings, isVerifyDue, signal);
+			await rules.bringUp(wanted, isVerifyDue, signal);
 			// Not after a failure: what rules of a predecessor or of the old plan lead to stays open.
 			this.#isRetireDue = true;
 		} finally {
 			// After a failure too: it may be that of one family, and the other's rules are new.
 			this.#flows.request();
 		}
-		// Newer bindings that came meanwhile have asked for a pass of their own.
-		if (this.#bindings === bindings) this.#unappliedSinceMs = undefined;
+		// What came meanwhile has asked for a pass of its own.
+		if (this.#wanted === wanted) this.#unappliedSinceMs = undefined;
 		this.#rulesDoneAt = { wallMs: clock.wallMs(), monotonicMs: clock.monotonicMs() };
 		this.#rulesFailure.succeeded();
 		this.#tellInForce();

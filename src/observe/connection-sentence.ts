@@ -18,6 +18,7 @@ const ENDS: Readonly<Record<ConnectionEnd, { readonly words: string; readonly st
 		"no-endpoint": { words: "no endpoint", style: "red" },
 		unreachable: { words: "no endpoint answered", style: "red" },
 		"half-close-timeout": { words: "half-closed too long", style: "yellow" },
+		"endpoint-removed": { words: "its endpoint was removed", style: "yellow" },
 		unanswered: { words: "never answered", style: "yellow" },
 		evicted: { words: "evicted, too many flows", style: "red" },
 		"endpoint-gone": { words: "endpoint gone", style: "yellow" },

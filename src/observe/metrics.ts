@@ -28,6 +28,8 @@ export interface MetricsFacts {
 	readonly servicePorts: number;
 	/** ServicePorts whose listener cannot be opened at present. */
 	readonly listenProblems: number;
+	/** Undefined where there are no servers for health checks of Services. */
+	readonly healthChecks?: HealthCheckFacts | undefined;
 	readonly conntrackDeletions: number;
 	readonly logLinesDropped: number;
 	readonly connectionLogLeftOut: number;
@@ -41,6 +43,14 @@ interface SourceFacts {
 	readonly failing: boolean;
 	/** Objects left out at present. */
 	readonly rejectedObjects: number;
+}
+
+/** Of ServiceHealthServers. */
+interface HealthCheckFacts {
+	/** healthCheckNodePorts that answer. */
+	readonly openPorts: number;
+	/** Services whose healthCheckNodePort does not answer, wholly or on some address. */
+	readonly problems: number;
 }
 
 /** Of proxies' EngineStats. */
@@ -89,6 +99,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
 	addBuildInfo(registry, options.version);
 	addSourceSeries(registry, () => facts());
 	addStateSeries(registry, () => facts());
+	addHealthCheckSeries(registry, () => facts().healthChecks);
 	addEngineSeries(registry, () => facts().engine);
 
 	const renderNow = async (): Promise<string> => {
@@ -215,6 +226,16 @@ function addStateSeries(registry: Registry, facts: () => MetricsFacts): void {
 		"connection_log_left_out_total",
 		"Connections that the connection log left out because there were too many",
 		({ connectionLogLeftOut }) => connectionLogLeftOut,
+	);
+}
+
+function addHealthCheckSeries(registry: Registry, facts: () => HealthCheckFacts | undefined): void {
+	const { gauge } = seriesOf(registry, facts);
+	gauge("health_check_ports", "healthCheckNodePorts that answer", ({ openPorts }) => openPorts);
+	gauge(
+		"health_check_problems",
+		"Services whose healthCheckNodePort does not answer at present, wholly or on some address",
+		({ problems }) => problems,
 	);
 }
 

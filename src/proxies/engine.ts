@@ -1,6 +1,7 @@
 import type { ConnectionRecord, ConnectionStart } from "../services/connection-record.ts";
 import type { Port } from "../services/port.ts";
 import type { Binding, ServicePort, ServicePortKey } from "../services/service-port.ts";
+import type { DescriptorBudget } from "./descriptor-budget.ts";
 import type { DropReason } from "./drop-reason.ts";
 
 /**
@@ -11,6 +12,9 @@ import type { DropReason } from "./drop-reason.ts";
  */
 export interface RelayEngine {
 	readonly name: "stream" | "syscall";
+
+	/** Where file descriptors are counted, for others in this process that hold some. */
+	readonly descriptors: DescriptorBudget;
 
 	/**
 	 * Makes the listeners serve the wanted ServicePorts: opens the missing, hands the others their

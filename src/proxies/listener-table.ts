@@ -1,5 +1,11 @@
 import type { IpAddress } from "../services/address.ts";
-import type { Binding, ServicePort, ServicePortKey } from "../services/service-port.ts";
+import { isEqualAddress, isEqualList, isEqualNodePort } from "../services/equal-service-ports.ts";
+import {
+	type Binding,
+	type ServicePort,
+	type ServicePortKey,
+	servicePortKey,
+} from "../services/service-port.ts";
 import type { DescriptorBudget } from "./descriptor-budget.ts";
 import type { ListenProblem, ReconcileOutcome } from "./engine.ts";
 import type { ListenTarget, ServicePortListener } from "./listener.ts";
@@ -109,8 +115,10 @@ export class ListenerTable {
 		const before = this.#entries.get(servicePort.key);
 		try {
 			const address = this.#options.addressFor(servicePort);
+			// One that takes the place of another goes on with what that one knows of clients.
+			const sibling = (before ?? this.#entries.get(siblingKey(servicePort)))?.listener;
 			const listener = await this.#options.ports.allocate(servicePort, (port) =>
-				this.#options.open(servicePort, { address, port }),
+				this.#options.open(servicePort, { address, port, sibling }),
 			);
 			this.#options.budget.take(1);
 			if (this.#isClosed) {
@@ -149,7 +157,7 @@ export class ListenerTable {
 }
 
 function bindingOf(servicePort: ServicePort, listener: ServicePortListener): Binding {
-	const { key, name, protocol, family, port, virtualAddresses, endpoints } = servicePort;
+	const { key, name, protocol, family, port, virtualAddresses, nodePort } = servicePort;
 	const { proxyPort, listenAddress } = listener;
 	return {
 		key,
@@ -158,10 +166,19 @@ function bindingOf(servicePort: ServicePort, listener: ServicePortListener): Bin
 		family,
 		port,
 		virtualAddresses,
+		nodePort,
 		proxyPort,
 		listenAddress,
-		refuses: endpoints.length === 0,
+		verdict: servicePort.endpoints.length === 0 ? servicePort.whenEmpty : "serve",
 	};
+}
+
+/** Of the same port's other pool. */
+function siblingKey(servicePort: ServicePort): ServicePortKey {
+	return servicePortKey({
+		...servicePort,
+		pool: servicePort.pool === "local" ? "cluster" : "local",
+	});
 }
 
 /** Of one listener, so that only what a ServicePort can change has to be compared. */
@@ -169,11 +186,8 @@ function isSameBinding(a: Binding, b: Binding): boolean {
 	return (
 		a.name === b.name &&
 		a.port === b.port &&
-		a.refuses === b.refuses &&
-		a.virtualAddresses.length === b.virtualAddresses.length &&
-		a.virtualAddresses.every(({ kind, address }, index) => {
-			const other = b.virtualAddresses[index];
-			return other !== undefined && other.kind === kind && other.address === address;
-		})
+		a.verdict === b.verdict &&
+		isEqualNodePort(a.nodePort, b.nodePort) &&
+		isEqualList(a.virtualAddresses, b.virtualAddresses, isEqualAddress)
 	);
 }

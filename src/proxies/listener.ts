@@ -14,6 +14,7 @@ export interface ServicePortListener {
 	readonly proxyPort: Port;
 	/** The one address that it is bound to, or undefined for all of its family. */
 	readonly listenAddress: IpAddress | undefined;
+	readonly balancer: Balancer;
 
 	/** Keys of the endpoints that are tried last at present, because they failed lately. */
 	failingEndpoints(): readonly string[];
@@ -36,6 +37,8 @@ export interface ListenTarget {
 	readonly address: IpAddress | undefined;
 	/** 0: the kernel chooses. */
 	readonly port: Port | 0;
+	/** The listener of the same port's other pool, or the one to be replaced: they share session affinity. */
+	readonly sibling?: ServicePortListener | undefined;
 }
 
 /** One protocol's half of an engine: opens listeners and carries what they accept. */
@@ -72,8 +75,8 @@ export interface RelayContext {
 	readonly hooks: EngineHooks;
 	readonly log: Log;
 	readonly clock: Clock;
-	/** A balancer for one more ServicePort. */
-	readonly createBalancer: () => Balancer;
+	/** A balancer for one more ServicePort, which shares session affinity with a sibling's. */
+	readonly createBalancer: (sibling: Balancer | undefined) => Balancer;
 	/** Ids of connections and flows: short, unique in this process. */
 	readonly nextId: () => string;
 	/**

@@ -1,5 +1,9 @@
 import { type Port, toPort } from "../services/port.ts";
-import type { ServicePort, ServicePortKey } from "../services/service-port.ts";
+import {
+	parseServicePortKey,
+	type ServicePort,
+	type ServicePortKey,
+} from "../services/service-port.ts";
 import { errorCode, UserProxyError } from "../shared/errors.ts";
 import type { PreferredPorts } from "./engine.ts";
 import type { ServicePortListener } from "./listener.ts";
@@ -63,7 +67,10 @@ export class PortAllocator {
 		this.#random = random;
 		this.#preferred = preferred;
 		this.#avoided = new Map(
-			[...preferred].map(([key, port]) => [slot(spaceOfKey(key), port), key]),
+			[...preferred].flatMap(([key, port]) => {
+				const parts = parseServicePortKey(key);
+				return parts === undefined ? [] : [[slot(spaceOf(parts), port), key]];
+			}),
 		);
 	}
 
@@ -196,11 +203,6 @@ function toCandidate(port: Port | 0): Candidate {
 
 function spaceOf({ protocol, family }: Pick<ServicePort, "protocol" | "family">): string {
 	return `${protocol}/${family}`;
-}
-
-/** The key's last two parts are protocol and family. */
-function spaceOfKey(key: ServicePortKey): string {
-	return key.split("/").slice(-2).join("/");
 }
 
 function slot(space: string, port: Port | ""): string {

@@ -5,13 +5,17 @@ export const TABLES = ["filter", "nat"] as const;
 
 export type TableName = (typeof TABLES)[number];
 
-/** Every chain that any version of this daemon makes: the five of the classic userspace kube-proxy. */
+/**
+ * Every chain that any version of this daemon makes: the five of the classic userspace kube-proxy, and
+ * one that the first of them leads to.
+ */
 export type OwnChain =
 	| "KUBE-PORTALS-CONTAINER"
 	| "KUBE-PORTALS-HOST"
 	| "KUBE-NODEPORT-CONTAINER"
 	| "KUBE-NODEPORT-HOST"
-	| "KUBE-NODEPORT-NON-LOCAL";
+	| "KUBE-NODEPORT-NON-LOCAL"
+	| "KUBE-LB-SOURCE-RANGES";
 
 export type HookChain = "PREROUTING" | "OUTPUT" | "INPUT";
 
@@ -83,7 +87,10 @@ export function ownChainsOf(table: TableName): readonly OwnChain[] {
 }
 
 const OWN_CHAINS: Readonly<Record<TableName, readonly OwnChain[]>> = {
-	filter: JUMPS.filter(({ table }) => table === "filter").map(({ chain }) => chain),
+	filter: [
+		...JUMPS.filter(({ table }) => table === "filter").map(({ chain }) => chain),
+		"KUBE-LB-SOURCE-RANGES",
+	],
 	nat: JUMPS.filter(({ table }) => table === "nat").map(({ chain }) => chain),
 };
 

@@ -6,6 +6,7 @@ import { previousBindings } from "./previous.ts";
 import { removalText } from "./restore-text.ts";
 import { holdsNothingOfOurs, type SavedRules } from "./saved-rules.ts";
 import { UdpFlowCleaner } from "./udp-flow-cleaner.ts";
+import { previousUdpTargets } from "./udp-targets.ts";
 import { readSavedRules, restoreRules, type Variant, type XtablesTools } from "./xtables.ts";
 
 export interface CleanupReport {
@@ -48,10 +49,7 @@ async function removeAll(
 	await restoreRules(runner, tools, removalText(saved), signal);
 	// Flows of UDP clients would go on to a proxy port where nobody listens.
 	const flows = new UdpFlowCleaner(tools.family, runner);
-	flows.expect(
-		[],
-		previousBindings(saved, tools.family).filter(({ protocol }) => protocol === "udp"),
-	);
+	flows.expect([], previousUdpTargets(previousBindings(saved, tools.family)));
 	await flows.clean(signal);
 	return heldChains(await readSavedRules(runner, tools, signal));
 }

@@ -1,9 +1,10 @@
 import type { IpFamily } from "../services/address.ts";
-import type { Binding } from "../services/service-port.ts";
+import type { UdpTarget } from "./udp-targets.ts";
 
 /** One UDP entry of the kernel's connection table. */
 export interface ConntrackEntry {
-	/** As conntrack prints addresses, which is how {@link IpAddress} is written. */
+	/** The client. As conntrack prints addresses, which is how {@link IpAddress} is written. */
+	readonly originalSource: string;
 	readonly originalDestination: string;
 	readonly originalPort: number;
 	/** Where answers come from: the target of the NAT, or the original destination without NAT. */
@@ -11,32 +12,28 @@ export interface ConntrackEntry {
 	readonly replyPort: number;
 }
 
-/** Where packets for one virtual address and port were led to. */
-export interface UdpTarget {
-	readonly address: string;
-	readonly port: number;
-	readonly proxyPort: number;
-	/** Undefined: any address of the node. */
-	readonly listenAddress: string | undefined;
-}
-
 /** What flows there should be, to judge entries by. */
 export interface UdpExpectation {
-	/** The bindings in force; those that are not UDP are left out. */
-	readonly current: readonly Binding[];
-	/** Where we led packets before; those of addresses that are in `current` are judged by that. */
+	/** Where the rules in force lead flows. */
+	readonly current: readonly UdpTarget[];
+	/** Where we led them before; those to an address and port of `current` are judged by that. */
 	readonly gone: readonly UdpTarget[];
+	/** Undefined: cannot be told. */
+	clientsAt(source: string): "inside" | "outside" | undefined;
 }
 
 /** original source, then original destination, marks, then the same of the answer. */
 const ENTRY =
-	/^udp .* dst=(\S+) sport=\d+ dport=(\d+) (?:.* )?src=(\S+) dst=\S+ sport=(\d+) dport=\d+/;
+	/^udp .*?src=(\S+) dst=(\S+) sport=\d+ dport=(\d+) (?:.* )?src=(\S+) dst=\S+ sport=(\d+) dport=\d+/;
 
 /** @returns undefined for a line that is not a UDP entry. */
 export function parseConntrackLine(line: string): ConntrackEntry | undefined {
-	const [, destination, port, replySource, replyPort] = ENTRY.exec(line) ?? [];
-	if (destination === undefined || replySource === undefined) return undefined;
+	const [, source, destination, port, replySource, replyPort] = ENTRY.exec(line) ?? [];
+	if (source === undefined || destination === undefined || replySource === undefined) {
+		return undefined;
+	}
 	return {
+		originalSource: source,
 		originalDestination: destination,
 		originalPort: Number(port),
 		replySource,
@@ -47,32 +44,38 @@ export function parseConntrackLine(line: string): ConntrackEntry | undefined {
 /**
  * Makes the test for entries that keep a flow on a wrong target.
  *
- * Stale is an entry for a virtual address and port that we serve which does not lead to the present
- * proxy port (made before the rule was there, or for another proxy port), any entry for one that
- * refuses now (its next packet must be a new one to be rejected), and an entry for one that we do not
- * serve any more if it leads to where we listened. All others are somebody else's.
+ * Stale is an entry for an address and port that we serve which does not lead to the present proxy
+ * port (made before the rule was there, or for another proxy port), any entry for one that refuses
+ * now (its next packet must be a new one to be rejected), and an entry for one that we do not serve
+ * any more if it leads to where we listened. All others are somebody else's.
  */
-export function staleTest({ current, gone }: UdpExpectation): (entry: ConntrackEntry) => boolean {
-	const wanted = new Map<string, Binding>();
-	for (const binding of current) {
-		if (binding.protocol !== "udp") continue;
-		for (const { address } of binding.virtualAddresses) {
-			wanted.set(`${address} ${binding.port}`, binding);
-		}
-	}
-	const past = new Map<string, UdpTarget[]>();
-	for (const target of gone) {
-		const id = `${target.address} ${target.port}`;
-		const targets = past.get(id);
-		if (targets === undefined) past.set(id, [target]);
-		else targets.push(target);
-	}
+export function staleTest(expectation: UdpExpectation): (entry: ConntrackEntry) => boolean {
+	const wanted = bySlot(expectation.current);
+	const past = bySlot(expectation.gone);
 	return (entry) => {
-		const id = `${entry.originalDestination} ${entry.originalPort}`;
-		const binding = wanted.get(id);
-		if (binding !== undefined) return binding.refuses || !leadsTo(entry, binding);
-		return past.get(id)?.some((target) => leadsTo(entry, target)) ?? false;
+		const slot = `${entry.originalDestination} ${entry.originalPort}`;
+		const targets = wanted.get(slot);
+		if (targets === undefined) {
+			const targets = [...(past.get(slot) ?? []), ...(past.get(`* ${entry.originalPort}`) ?? [])];
+			return targets.some((target) => leadsTo(entry, target));
+		}
+		const own = targets.every(({ clients }) => clients === "all")
+			? targets
+			: targetsFor(targets, expectation.clientsAt(entry.originalSource));
+		return own.length > 0 && !own.some((target) => target.serves && leadsTo(entry, target));
 	};
+}
+
+/** Where a client's flows belong; both targets are right for one that cannot be told. */
+function targetsFor(
+	targets: readonly UdpTarget[],
+	at: "inside" | "outside" | undefined,
+): readonly UdpTarget[] {
+	return targets.filter(({ clients }) => clients === "all" || at === undefined || clients === at);
+}
+
+function bySlot(targets: readonly UdpTarget[]): ReadonlyMap<string, readonly UdpTarget[]> {
+	return Map.groupBy(targets, ({ address = "*", port }) => `${address} ${port}`);
 }
 
 /** The stale ones of a listing. */
@@ -85,15 +88,22 @@ export function staleUdpEntries(
 
 /**
  * The arguments of the `conntrack` call that deletes an entry, and all others that share its
- * virtual address and its wrong target: with thousands of clients of one Service this is one call.
+ * destination and its wrong target: with thousands of clients of one Service this is one call.
+ *
+ * @param isOfOne only this client's: for others the target may be the right one.
  */
-export function deletionArgs(entry: ConntrackEntry, family: IpFamily): readonly string[] {
+export function deletionArgs(
+	entry: ConntrackEntry,
+	family: IpFamily,
+	isOfOne = false,
+): readonly string[] {
 	return [
 		"-D",
 		"-f",
 		family,
 		"-p",
 		"udp",
+		...(isOfOne ? ["--orig-src", entry.originalSource] : []),
 		"--orig-dst",
 		entry.originalDestination,
 		"--dport",
@@ -107,7 +117,7 @@ export function deletionArgs(entry: ConntrackEntry, family: IpFamily): readonly 
 
 function leadsTo(
 	entry: ConntrackEntry,
-	target: { readonly proxyPort: number; readonly listenAddress: string | undefined },
+	target: Pick<UdpTarget, "proxyPort" | "listenAddress">,
 ): boolean {
 	if (entry.replyPort !== target.proxyPort) return false;
 	return target.listenAddress === undefined

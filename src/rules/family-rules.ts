@@ -1,9 +1,8 @@
-import type { Binding, ServicePortKey } from "../services/service-port.ts";
+import type { ServicePortKey } from "../services/service-port.ts";
 import { UserProxyError } from "../shared/errors.ts";
 import { type Jump, ownChainsOf, TABLES, type TableName } from "./chains.ts";
 import { toError } from "./command-error.ts";
 import type { CommandRunner } from "./command-runner.ts";
-import type { UdpTarget } from "./conntrack-entries.ts";
 import { heldChains } from "./held-chains.ts";
 import { type Baseline, baselineOf, driftFrom, isSame, missingFrom } from "./intact.ts";
 import { jumpsToPutIn, showsJump } from "./jumps.ts";
@@ -12,6 +11,7 @@ import { type PreviousBinding, previousBindings } from "./previous.ts";
 import { putBackText, removalText, restoreText } from "./restore-text.ts";
 import { holdsNothingOfOurs, type SavedRules } from "./saved-rules.ts";
 import { type ConntrackResult, UdpFlowCleaner } from "./udp-flow-cleaner.ts";
+import { previousUdpTargets, type UdpTarget } from "./udp-targets.ts";
 import { deleteJump, removeUnseen } from "./unseen-rules.ts";
 import { RulesRefusedError, readSavedRules, restoreRules, type XtablesTools } from "./xtables.ts";
 
@@ -143,7 +143,7 @@ export class FamilyRules {
 		const saved = await this.#read(signal);
 		await restoreRules(this.#runner, this.#tools, removalText(saved), signal);
 		await this.#removeUnseen(saved, signal);
-		this.#forget(previousBindings(saved, this.#tools.family).filter(isUdp));
+		this.#forget(previousUdpTargets(previousBindings(saved, this.#tools.family)));
 		const held = heldChains(await this.#read(signal));
 		if (held.length > 0) throw new ChainsHeldError(held);
 	}
@@ -154,7 +154,7 @@ export class FamilyRules {
 
 	/** Nothing of ours is in the kernel any more, and nothing is wanted there. */
 	#forget(found: readonly UdpTarget[]): void {
-		const past = this.#applied?.plan.bindings.filter(isUdp).flatMap(targetsOf) ?? [];
+		const past = this.#applied?.plan.udp ?? [];
 		this.#cleaner.expect([], [...past, ...found]);
 		this.#applied = undefined;
 		this.#wanted = undefined;
@@ -270,11 +270,13 @@ export class FamilyRules {
 		// With an old plan that equals the new one somebody had changed the rules: flows that began
 		// meanwhile have no or another target.
 		if (old !== undefined && old.text !== plan.text && sameUdp(old, plan)) return;
-		const gone =
-			old === undefined
-				? previousBindings(before, this.#tools.family).filter(isUdp)
-				: old.bindings.filter(isUdp).flatMap(targetsOf);
-		this.#cleaner.expect(plan.bindings, gone);
+		const {
+			family,
+			udp,
+			wanted: { network },
+		} = plan;
+		const gone = old?.udp ?? previousUdpTargets(previousBindings(before, family));
+		this.#cleaner.expect(udp, gone, network);
 	}
 
 	async #read(signal: AbortSignal): Promise<SavedRules> {
@@ -289,25 +291,6 @@ function holdsTheSame(table: TableName, before: SavedRules, now: SavedRules): bo
 }
 
 function sameUdp(old: FamilyPlan, plan: FamilyPlan): boolean {
-	const text = ({ bindings }: FamilyPlan) =>
-		bindings
-			.filter(isUdp)
-			.flatMap((binding) => targetsOf(binding).map((t) => ({ ...t, refuses: binding.refuses })))
-			.map((t) => `${t.address} ${t.port} ${t.listenAddress} ${t.proxyPort} ${t.refuses}`)
-			.join("\n");
+	const text = ({ udp }: FamilyPlan) => udp.map((target) => JSON.stringify(target)).join("\n");
 	return text(old) === text(plan);
-}
-
-function targetsOf(binding: Binding): readonly UdpTarget[] {
-	const { port, proxyPort, listenAddress } = binding;
-	return binding.virtualAddresses.map(({ address }) => ({
-		address,
-		port,
-		proxyPort,
-		listenAddress,
-	}));
-}
-
-function isUdp({ protocol }: { readonly protocol: string }): boolean {
-	return protocol === "udp";
 }

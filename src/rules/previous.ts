@@ -1,6 +1,11 @@
 import { type IpAddress, type IpFamily, ipFamilyOf, parseIpAddress } from "../services/address.ts";
 import { isPort, type Port } from "../services/port.ts";
-import { type Protocol, type ServicePortKey, servicePortKey } from "../services/service-port.ts";
+import {
+	type Protocol,
+	parseServicePortKey,
+	type ServicePortKey,
+	servicePortKey,
+} from "../services/service-port.ts";
 import { ruleWords, type SavedRules } from "./saved-rules.ts";
 
 /** What a rule in the kernel says about who listened where when it was made. */
@@ -9,8 +14,8 @@ export interface PreviousBinding {
 	readonly key: ServicePortKey | undefined;
 	readonly protocol: Protocol;
 	readonly family: IpFamily;
-	/** The virtual address. */
-	readonly address: IpAddress;
+	/** The virtual address; undefined for a node port, which is on addresses of the node. */
+	readonly address: IpAddress | undefined;
 	/** The port that clients dial. */
 	readonly port: Port;
 	readonly proxyPort: Port;
@@ -22,21 +27,35 @@ export interface PreviousBinding {
  * Reads our own rules, or those of a classic kube-proxy, back into facts.
  *
  * Tolerant: the rules may be of another version or touched by somebody; what is not understood is
- * left out. One per rule of the chain for arriving packets; its twin for packets of the node says the same.
+ * left out. One per rule of the chains for arriving packets; its twin for packets of the node says
+ * the same.
  */
 export function previousBindings(saved: SavedRules, family: IpFamily): readonly PreviousBinding[] {
-	const rules = saved.tables.nat.own.get("KUBE-PORTALS-CONTAINER") ?? [];
-	return rules.flatMap((rule) => {
-		const words = ruleWords(rule);
-		const protocol = toProtocol(optionOf(words, "-p"));
-		const address = parseIpAddress((optionOf(words, "-d") ?? "").replace(/\/(?:32|128)$/, ""));
-		const port = toPortNumber(optionOf(words, "--dport"));
-		const target = targetOf(words);
-		if (protocol === undefined || address === undefined) return [];
-		if (port === undefined || target === undefined || ipFamilyOf(address) !== family) return [];
-		const key = toKey(optionOf(words, "--comment") ?? "", protocol, family);
-		return [{ key, protocol, family, address, port, ...target }];
-	});
+	const { own } = saved.tables.nat;
+	const portals = own.get("KUBE-PORTALS-CONTAINER") ?? [];
+	const nodePorts = own.get("KUBE-NODEPORT-CONTAINER") ?? [];
+	return [
+		...portals.flatMap((rule) => {
+			const words = ruleWords(rule);
+			const address = parseIpAddress((optionOf(words, "-d") ?? "").replace(/\/(?:32|128)$/, ""));
+			if (address === undefined || ipFamilyOf(address) !== family) return [];
+			return toPrevious(words, family, address);
+		}),
+		...nodePorts.flatMap((rule) => toPrevious(ruleWords(rule), family, undefined)),
+	];
+}
+
+function toPrevious(
+	words: readonly string[],
+	family: IpFamily,
+	address: IpAddress | undefined,
+): readonly PreviousBinding[] {
+	const protocol = toProtocol(optionOf(words, "-p"));
+	const port = toPortNumber(optionOf(words, "--dport"));
+	const target = targetOf(words);
+	if (protocol === undefined || port === undefined || target === undefined) return [];
+	const key = toKey(optionOf(words, "--comment") ?? "", protocol, family);
+	return [{ key, protocol, family, address, port, ...target }];
 }
 
 function targetOf(
@@ -53,16 +72,12 @@ function targetOf(
 	return { proxyPort, listenAddress };
 }
 
-/** "namespace/service:portName/protocol/family", all parts but the port name not empty. */
-const KEY = /^([^/:]+)\/([^/:]+):([^/:]*)\/(tcp|udp)\/(ipv4|ipv6)$/;
-
 function toKey(comment: string, protocol: Protocol, family: IpFamily): ServicePortKey | undefined {
-	const [, namespace, serviceName, portName, keyProtocol, keyFamily] = KEY.exec(comment) ?? [];
-	if (namespace === undefined || serviceName === undefined || portName === undefined) {
+	const parts = parseServicePortKey(comment);
+	if (parts?.protocol !== protocol || parts.family !== family || /[~?]/.test(comment)) {
 		return undefined;
 	}
-	if (keyProtocol !== protocol || keyFamily !== family || /[~?]/.test(comment)) return undefined;
-	return servicePortKey({ namespace, serviceName, portName, protocol, family });
+	return servicePortKey(parts);
 }
 
 function optionOf(words: readonly string[], option: string): string | undefined {

@@ -1,9 +1,10 @@
 import { IP_FAMILIES, type IpFamily } from "../services/address.ts";
-import type { Binding, ServicePortKey } from "../services/service-port.ts";
+import { PLAIN_NETWORK } from "../services/node-network.ts";
+import type { ServicePortKey } from "../services/service-port.ts";
 import { toError } from "./command-error.ts";
 import type { CommandRunner } from "./command-runner.ts";
 import { FamilyRules } from "./family-rules.ts";
-import { type FamilyPlan, planRules, withoutCapture } from "./plan.ts";
+import { type FamilyPlan, planRules, type WantedRules, withoutCapture } from "./plan.ts";
 import type { PreviousBinding } from "./previous.ts";
 import { removalText } from "./restore-text.ts";
 import { Turns } from "./turns.ts";
@@ -21,13 +22,12 @@ export interface RuleKeeper {
 	facts(): RulesFacts;
 
 	/**
-	 * Makes the kernel hold the rules for these bindings, each family for itself; runs nothing where
+	 * Makes the kernel hold the wanted rules, each family for itself; runs nothing where
 	 * they are in force already. Never rejects: what failed is in the answer, keeps its old state in
 	 * force, and is tried again by the next call.
 	 *
-	 * @param bindings at most one per key, of any family.
 	 */
-	apply(bindings: readonly Binding[], signal: AbortSignal): Promise<RulesOutcome>;
+	apply(wanted: WantedRules, signal: AbortSignal): Promise<RulesOutcome>;
 
 	/** Looks whether the rules are as {@link apply} left them, and puts them right. Never rejects. */
 	verify(signal: AbortSignal): Promise<RulesOutcome>;
@@ -110,6 +110,12 @@ export function createRuleKeeper(chosen: ChosenVariant, runner: CommandRunner): 
 	return new IptablesKeeper(chosen, runner);
 }
 
+const NOTHING_WANTED: WantedRules = {
+	bindings: [],
+	network: PLAIN_NETWORK,
+	healthCheckPorts: [],
+};
+
 type FamilyWork = (rules: FamilyRules, family: IpFamily) => Promise<FamilyResult>;
 
 class IptablesKeeper implements RuleKeeper {
@@ -158,13 +164,13 @@ class IptablesKeeper implements RuleKeeper {
 		};
 	}
 
-	async apply(bindings: readonly Binding[], signal: AbortSignal): Promise<RulesOutcome> {
+	async apply(wanted: WantedRules, signal: AbortSignal): Promise<RulesOutcome> {
 		return await this.#turns.take(async () => {
-			this.#unserved = Map.groupBy(bindings, ({ family }) => family)
+			this.#unserved = Map.groupBy(wanted.bindings, ({ family }) => family)
 				.entries()
 				.reduce((counts, [family, own]) => counts.set(family, own.length), new Map());
 			const outcome = await this.#eachFamily(async (rules, family) => {
-				const plan = planRules(bindings, family);
+				const plan = planRules(wanted, family);
 				return (await rules.apply(plan, signal))
 					? { state: "applied", rules: countRules(plan) }
 					: { state: "intact" };
@@ -195,7 +201,7 @@ class IptablesKeeper implements RuleKeeper {
 	async captureOff(signal: AbortSignal): Promise<RulesOutcome> {
 		return await this.#turns.take(() =>
 			this.#eachFamily(async (rules, family) => {
-				const plan = withoutCapture(rules.plan ?? planRules([], family));
+				const plan = withoutCapture(rules.plan ?? planRules(NOTHING_WANTED, family));
 				return (await rules.apply(plan, signal))
 					? { state: "applied", rules: countRules(plan) }
 					: { state: "intact" };

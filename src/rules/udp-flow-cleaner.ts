@@ -1,5 +1,6 @@
-import type { IpFamily } from "../services/address.ts";
-import type { Binding } from "../services/service-port.ts";
+import { type IpFamily, parseIpAddress } from "../services/address.ts";
+import { isInAnyRange } from "../services/ip-range.ts";
+import { type NodeNetwork, PLAIN_NETWORK } from "../services/node-network.ts";
 import { isCommandError, toError } from "./command-error.ts";
 import type { CommandRunner } from "./command-runner.ts";
 import {
@@ -7,8 +8,8 @@ import {
 	deletionArgs,
 	parseConntrackLine,
 	staleTest,
-	type UdpTarget,
 } from "./conntrack-entries.ts";
+import type { UdpTarget } from "./udp-targets.ts";
 
 export type ConntrackResult =
 	/** Nothing changed since the last time: nothing was looked at. */
@@ -32,6 +33,14 @@ const MAX_SINGLE_GROUPS = 50;
 /** Old targets that are remembered while deleting fails; the oldest are forgotten. */
 const MAX_GONE = 10_000;
 
+/** Entries that one deletion ends. */
+interface StaleGroup {
+	/** One of them. */
+	readonly entry: ConntrackEntry;
+	/** Of the deletion. */
+	readonly args: readonly string[];
+}
+
 /**
  * Deletes conntrack entries that keep UDP flows on a target that is not the right one any more.
  *
@@ -41,8 +50,9 @@ const MAX_GONE = 10_000;
 export class UdpFlowCleaner {
 	readonly #family: IpFamily;
 	readonly #runner: CommandRunner;
-	/** The bindings to judge entries by, another list for each change; undefined: nothing to do. */
-	#current: readonly Binding[] | undefined;
+	/** What to judge entries by, another list for each change; undefined: nothing to do. */
+	#current: readonly UdpTarget[] | undefined;
+	#network: NodeNetwork = PLAIN_NETWORK;
 	readonly #gone = new Map<string, UdpTarget>();
 
 	constructor(family: IpFamily, runner: CommandRunner) {
@@ -53,13 +63,17 @@ export class UdpFlowCleaner {
 	/**
 	 * Notes that the UDP rules of the family are others than before; {@link clean} has work then.
 	 *
-	 * @param current the bindings in force now.
-	 * @param gone where packets were led before.
+	 * @param current where the rules in force lead flows.
+	 * @param gone where they led them before.
 	 */
-	expect(current: readonly Binding[], gone: readonly UdpTarget[]): void {
-		const udp = current.filter(({ protocol }) => protocol === "udp");
+	expect(
+		current: readonly UdpTarget[],
+		gone: readonly UdpTarget[],
+		network: NodeNetwork = PLAIN_NETWORK,
+	): void {
 		for (const target of gone) this.#remember(target);
-		if (udp.length > 0 || this.#gone.size > 0) this.#current = udp;
+		this.#network = network;
+		if (current.length > 0 || this.#gone.size > 0) this.#current = current;
 	}
 
 	/**
@@ -74,7 +88,8 @@ export class UdpFlowCleaner {
 		try {
 			const listed = await this.#listStale(this.#staleTest(current), signal);
 			const newest = this.#current ?? current;
-			const stale = newest === current ? listed : listed.filter(this.#staleTest(newest));
+			const isStale = this.#staleTest(newest);
+			const stale = newest === current ? listed : listed.filter(({ entry }) => isStale(entry));
 			const deleted = await this.#delete(stale, signal);
 			if (current === this.#current && deleted === listed.length && deleted < MAX_GROUPS) {
 				this.#current = undefined;
@@ -94,15 +109,27 @@ export class UdpFlowCleaner {
 		if (this.#gone.size > MAX_GONE && oldest.done !== true) this.#gone.delete(oldest.value);
 	}
 
-	#staleTest(current: readonly Binding[]): (entry: ConntrackEntry) => boolean {
-		return staleTest({ current, gone: [...this.#gone.values()] });
+	#staleTest(current: readonly UdpTarget[]): (entry: ConntrackEntry) => boolean {
+		return staleTest({
+			current,
+			gone: [...this.#gone.values()],
+			clientsAt: (source) => clientsAt(source, this.#network),
+		});
+	}
+
+	/** Where a policy parts the clients, what is wrong for one may be right for another. */
+	#isParted({ originalDestination, originalPort }: ConntrackEntry): boolean {
+		return (this.#current ?? []).some(
+			({ address, port, clients }) =>
+				address === originalDestination && port === originalPort && clients !== "all",
+		);
 	}
 
 	async #listStale(
 		isStale: (entry: ConntrackEntry) => boolean,
 		signal: AbortSignal,
-	): Promise<readonly ConntrackEntry[]> {
-		const groups = new Map<string, ConntrackEntry>();
+	): Promise<readonly StaleGroup[]> {
+		const groups = new Map<string, StaleGroup>();
 		await this.#runner.run("conntrack", ["-L", "-f", this.#family, "-p", "udp"], {
 			signal,
 			timeoutMs: LIST_TIMEOUT_MS,
@@ -110,35 +137,32 @@ export class UdpFlowCleaner {
 				if (groups.size >= MAX_GROUPS) return;
 				const entry = parseConntrackLine(line);
 				if (entry === undefined || !isStale(entry)) return;
-				groups.set(deletionArgs(entry, this.#family).join(" "), entry);
+				const args = deletionArgs(entry, this.#family, this.#isParted(entry));
+				groups.set(args.join(" "), { entry, args });
 			},
 		});
 		return [...groups.values()];
 	}
 
 	/** @returns how many groups were dealt with. */
-	async #delete(stale: readonly ConntrackEntry[], signal: AbortSignal): Promise<number> {
+	async #delete(stale: readonly StaleGroup[], signal: AbortSignal): Promise<number> {
 		if (stale.length === 0) return 0;
-		const commands = stale.map((entry) => deletionArgs(entry, this.#family));
 		try {
 			await this.#runner.run("conntrack", ["-R", "-"], {
-				input: commands.map((args) => `${args.join(" ")}\n`).join(""),
+				input: stale.map(({ args }) => `${args.join(" ")}\n`).join(""),
 				signal,
 				timeoutMs: DELETE_TIMEOUT_MS,
 			});
-			return commands.length;
+			return stale.length;
 		} catch (error) {
 			// conntrack-tools before 1.4.6 reads no commands from a file: usage error, nothing done.
 			if (!isCommandError(error, "COMMAND_FAILED") || error.exitStatus !== 2) throw error;
-			return await this.#deleteOneByOne(commands.slice(0, MAX_SINGLE_GROUPS), signal);
+			return await this.#deleteOneByOne(stale.slice(0, MAX_SINGLE_GROUPS), signal);
 		}
 	}
 
-	async #deleteOneByOne(
-		commands: readonly (readonly string[])[],
-		signal: AbortSignal,
-	): Promise<number> {
-		for (const args of commands) {
+	async #deleteOneByOne(groups: readonly StaleGroup[], signal: AbortSignal): Promise<number> {
+		for (const { args } of groups) {
 			try {
 				await this.#runner.run("conntrack", args, { signal, timeoutMs: DELETE_TIMEOUT_MS });
 			} catch (error) {
@@ -148,6 +172,17 @@ export class UdpFlowCleaner {
 				if (!isGone) throw error;
 			}
 		}
-		return commands.length;
+		return groups.length;
 	}
+}
+
+/** Pods that are told by their interface cannot be told by their address. */
+function clientsAt(
+	source: string,
+	{ addresses, pods }: NodeNetwork,
+): "inside" | "outside" | undefined {
+	const address = parseIpAddress(source);
+	if (address === undefined) return undefined;
+	if (addresses.has(address) || isInAnyRange(address, pods.ranges)) return "inside";
+	return pods.interfaces.length > 0 ? undefined : "outside";
 }

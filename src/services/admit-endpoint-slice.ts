@@ -1,7 +1,7 @@
 import { type IpAddress, type IpFamily, ipFamilyOf, parseIpAddress } from "./address.ts";
 import type { Admission } from "./admission.ts";
 import { labelOf, readLabel, readMetadata } from "./admit-metadata.ts";
-import { readPortName, readProtocol } from "./admit-service.ts";
+import { readPortName, readProtocol } from "./admit-service-ports.ts";
 import { FieldProblems, isRawObject, type RawObject } from "./field-problems.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "./objects.ts";
 import { isPort } from "./port.ts";
@@ -13,6 +13,7 @@ const SERVICE_NAME_LABEL = "kubernetes.io/service-name";
 /** The API's own limits (discovery.k8s.io validation). */
 const MAX_ENDPOINTS = 1_000;
 const MAX_SLICE_PORTS = 20_000;
+const MAX_HINTS = 8;
 
 /**
  * Judges a discovery.k8s.io EndpointSlice, v1 or v1beta1, as the API server would. Never throws.
@@ -112,8 +113,25 @@ function readEndpoint(
 			problems.string(`${field}.zone`, fields["zone"], undefined) ??
 			labelOf(topology, "topology.kubernetes.io/zone"),
 		podName: target["kind"] === "Pod" ? labelOf(target, "name") : undefined,
+		...readHints(`${field}.hints`, fields["hints"], problems),
 	};
 	return address === undefined ? undefined : { address, ...endpoint };
+}
+
+function readHints(
+	field: string,
+	value: unknown,
+	problems: FieldProblems,
+): Pick<SliceEndpoint, "forNodes" | "forZones"> {
+	if (value === undefined || value === null) return { forNodes: [], forZones: [] };
+	const hints = problems.object(field, value) ?? {};
+	const names = (list: "forNodes" | "forZones"): readonly string[] =>
+		problems.list(`${field}.${list}`, hints[list], MAX_HINTS).flatMap((item, index) => {
+			const hint = problems.object(`${field}.${list}[${index}]`, item) ?? {};
+			const name = problems.string(`${field}.${list}[${index}].name`, hint["name"], "");
+			return name === "" ? [] : [name];
+		});
+	return { forNodes: names("forNodes"), forZones: names("forZones") };
 }
 
 /** The first of the addresses: the others mean nothing to any proxy. */

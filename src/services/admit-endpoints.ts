@@ -2,7 +2,7 @@ import { IP_FAMILIES, type IpAddress, type IpFamily, ipFamilyOf } from "./addres
 import type { Admission } from "./admission.ts";
 import { readIp } from "./admit-endpoint-slice.ts";
 import { labelOf, readMetadata } from "./admit-metadata.ts";
-import { readPortName, readProtocol } from "./admit-service.ts";
+import { readPortName, readProtocol } from "./admit-service-ports.ts";
 import { FieldProblems, isRawObject, type RawObject } from "./field-problems.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "./objects.ts";
 import { isPort } from "./port.ts";
@@ -121,6 +121,8 @@ function readAddresses(
 				nodeName: problems.string(`${field}[${index}].nodeName`, fields["nodeName"], undefined),
 				zone: undefined,
 				podName: target["kind"] === "Pod" ? labelOf(target, "name") : undefined,
+				forNodes: [],
+				forZones: [],
 			},
 		];
 	});

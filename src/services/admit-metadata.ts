@@ -5,7 +5,12 @@ export interface Metadata {
 	readonly namespace: string;
 	readonly name: string;
 	readonly labels: RawObject;
+	/** `creationTimestamp` in milliseconds since the epoch; undefined where there is none that one can read. */
+	readonly createdAtMs: number | undefined;
 }
+
+/** RFC 3339 as the API writes it. */
+const TIMESTAMP = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2})$/;
 
 /** @param isName what the API lets an object of this kind be called. */
 export function readMetadata(
@@ -20,7 +25,18 @@ export function readMetadata(
 	if (!isDnsLabel(namespace)) {
 		problems.add("metadata.namespace", "a DNS label in lower case", metadata["namespace"]);
 	}
-	return { namespace, name, labels: readLabels(metadata, problems) };
+	return {
+		namespace,
+		name,
+		labels: readLabels(metadata, problems),
+		createdAtMs: toMoment(metadata["creationTimestamp"]),
+	};
+}
+
+/** It only ranks Services that claim the same address, so one that is missing or odd is no problem. */
+function toMoment(value: unknown): number | undefined {
+	const ms = typeof value === "string" && TIMESTAMP.test(value) ? Date.parse(value) : Number.NaN;
+	return Number.isNaN(ms) ? undefined : ms;
 }
 
 /** The labels of an object's metadata; none where it has none. */

@@ -2,6 +2,7 @@ import { type IpAddress, parseIpAddress } from "./address.ts";
 import type { Admission } from "./admission.ts";
 import { labelOf, readLabels } from "./admit-metadata.ts";
 import { FieldProblems, isRawObject, type RawObject } from "./field-problems.ts";
+import { type IpRange, parseIpRange } from "./ip-range.ts";
 import { isDnsSubdomain } from "./names.ts";
 import type { NodeInfo } from "./objects.ts";
 
@@ -26,7 +27,16 @@ export function admitNode(raw: unknown): Admission<NodeInfo> {
 		name,
 		zone: labelOf(labels, "topology.kubernetes.io/zone"),
 		addresses: readAddresses(status, problems),
+		podRanges: readPodRanges(isRawObject(object["spec"]) ? object["spec"] : {}, problems),
 	});
+}
+
+/** Only for telling local Pods apart: what is no range is left out. */
+function readPodRanges(spec: RawObject, problems: FieldProblems): readonly IpRange[] {
+	const listed = problems.list("spec.podCIDRs", spec["podCIDRs"], MAX_ADDRESSES);
+	return (listed.length > 0 ? listed : [spec["podCIDR"]])
+		.map((text) => (typeof text === "string" ? parseIpRange(text) : undefined))
+		.filter((range) => range !== undefined);
 }
 
 function readAddresses(status: RawObject, problems: FieldProblems): readonly IpAddress[] {

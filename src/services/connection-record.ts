@@ -92,6 +92,8 @@ export type ConnectionEnd =
 	| "unreachable"
 	/** One direction had ended and the other was silent for longer than the limit. */
 	| "half-close-timeout"
+	/** TCP: its endpoint had been removed, and the time that the operator gives such connections was over. */
+	| "endpoint-removed"
 	/** UDP: nothing was sent for the idle time. */
 	| "idle"
 	/** UDP: no answer ever came within the longer first wait. */

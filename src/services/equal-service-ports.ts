@@ -1,13 +1,15 @@
 import type { SessionAffinity } from "./objects.ts";
-import type { Endpoint, ServicePort, VirtualAddress } from "./service-port.ts";
+import type { Endpoint, NodePort, ServicePort, VirtualAddress } from "./service-port.ts";
 
 /** True when the two mean the same in every field, endpoints and their order included. */
 export function isEqualServicePort(a: ServicePort, b: ServicePort): boolean {
 	if (a === b) return true;
-	// Namespace, names, protocol and family are in the key.
+	// Namespace, names, protocol, family and pool are in the key.
 	return (
 		a.key === b.key &&
 		a.port === b.port &&
+		a.whenEmpty === b.whenEmpty &&
+		isEqualNodePort(a.nodePort, b.nodePort) &&
 		isEqualAffinity(a.sessionAffinity, b.sessionAffinity) &&
 		isEqualList(a.virtualAddresses, b.virtualAddresses, isEqualAddress) &&
 		isEqualList(a.endpoints, b.endpoints, isEqualEndpoint)
@@ -20,8 +22,19 @@ function isEqualAffinity(a: SessionAffinity, b: SessionAffinity): boolean {
 	return a.type === b.type && timeoutOf(a) === timeoutOf(b);
 }
 
-function isEqualAddress(a: VirtualAddress, b: VirtualAddress): boolean {
-	return a.kind === b.kind && a.address === b.address;
+/** True when the two are the same address for the same clients. */
+export function isEqualAddress(a: VirtualAddress, b: VirtualAddress): boolean {
+	return (
+		a.kind === b.kind &&
+		a.address === b.address &&
+		a.clients === b.clients &&
+		isEqualList(a.sourceRanges, b.sourceRanges, (one, other) => one === other)
+	);
+}
+
+/** True when the two are the same port for the same clients, or both absent. */
+export function isEqualNodePort(a: NodePort | undefined, b: NodePort | undefined): boolean {
+	return a?.port === b?.port && a?.clients === b?.clients;
 }
 
 function isEqualEndpoint(a: Endpoint, b: Endpoint): boolean {

@@ -91,6 +91,11 @@ export function isRawObject(value: unknown): value is RawObject {
 	return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** True of an absent or empty list; false of what should be a list and is none: that is another fault. */
+export function isNoItem(list: unknown): boolean {
+	return list === undefined || list === null || (Array.isArray(list) && list.length === 0);
+}
+
 /** The value as JSON, cut; never throws, whatever it is. */
 export function showValue(value: unknown): string {
 	if (value === undefined) return "nothing";

@@ -1,4 +1,5 @@
 import type { IpAddress, IpFamily } from "./address.ts";
+import type { IpRange } from "./ip-range.ts";
 import type { Port } from "./port.ts";
 
 /**
@@ -19,17 +20,36 @@ export interface ServicePortSpec {
 	readonly name: string;
 	readonly protocol: ServiceProtocol;
 	readonly port: Port;
+	/** The port on the node's own addresses; undefined where there is none. */
+	readonly nodePort: Port | undefined;
 }
+
+/** Whether traffic may go to endpoints anywhere, or only to those on the node that it came to. */
+type TrafficPolicy = "Cluster" | "Local";
 
 export interface Service {
 	readonly namespace: string;
 	readonly name: string;
+	/** `metadata.creationTimestamp` in milliseconds since the epoch; undefined where a file tells none. */
+	readonly createdAtMs: number | undefined;
 	/** `headless` (clusterIP None) and `ExternalName` Services have no address that we could serve. */
 	readonly kind: "addressed" | "headless" | "ExternalName";
 	/** Value of the label `service.kubernetes.io/service-proxy-name`; "" is a value. */
 	readonly proxyName: string | undefined;
 	/** At most one per family; empty unless `kind` is "addressed". */
 	readonly clusterIps: readonly IpAddress[];
+	/** `spec.externalIPs`, of any family, each once. */
+	readonly externalIps: readonly IpAddress[];
+	/** Load-balancer addresses (`status.loadBalancer`) whose packets come here as they were sent: ipMode VIP. */
+	readonly loadBalancerIps: readonly IpAddress[];
+	/** Who may come in by a load-balancer address; empty: everybody. Of any family. */
+	readonly sourceRanges: readonly IpRange[];
+	/** For traffic to ClusterIPs. */
+	readonly internalTrafficPolicy: TrafficPolicy;
+	/** For traffic to every other address. */
+	readonly externalTrafficPolicy: TrafficPolicy;
+	/** Where a load balancer asks for local endpoints; only of a LoadBalancer Service with policy Local. */
+	readonly healthCheckNodePort: Port | undefined;
 	readonly ports: readonly ServicePortSpec[];
 	readonly sessionAffinity: SessionAffinity;
 }
@@ -53,6 +73,9 @@ export interface SliceEndpoint {
 	readonly zone: string | undefined;
 	/** Name of the Pod behind it, where the slice tells. For logs only. */
 	readonly podName: string | undefined;
+	/** Nodes and zones that are to use it (`hints`); empty: it says nothing. */
+	readonly forNodes: readonly string[];
+	readonly forZones: readonly string[];
 }
 
 export interface EndpointSlice {
@@ -71,6 +94,8 @@ export interface NodeInfo {
 	readonly zone: string | undefined;
 	/** `status.addresses` of type InternalIP first, then ExternalIP. */
 	readonly addresses: readonly IpAddress[];
+	/** `spec.podCIDRs`: where the cluster gives this node's Pods their addresses from. */
+	readonly podRanges: readonly IpRange[];
 }
 
 /** Everything the sources know at one moment. Never changed after it was made. */

@@ -1,19 +1,12 @@
-import { formatSocketAddress, type IpAddress, ipFamilyOf } from "./address.ts";
+import { type Owners, settleAddresses } from "./address-claims.ts";
+import { withoutLoops } from "./endpoint-loops.ts";
 import { isEqualList, isEqualServicePort } from "./equal-service-ports.ts";
-import { joinEndpoints } from "./join-endpoints.ts";
-import {
-	type EndpointSlice,
-	objectKey,
-	type Service,
-	type ServicePortSpec,
-	type Snapshot,
-} from "./objects.ts";
-import {
-	type Protocol,
-	type ServicePort,
-	servicePortKey,
-	servicePortName,
-} from "./service-port.ts";
+import type { NodeView } from "./node-view.ts";
+import { type EndpointSlice, objectKey, type Service, type Snapshot } from "./objects.ts";
+import { type HealthCheck, planService, type ServicePlan } from "./plan-service.ts";
+import type { ServicePort } from "./service-port.ts";
+import type { UnservedPort } from "./unserved-port.ts";
+import type { NodePlace } from "./usable-endpoints.ts";
 
 /*
  * services/ is the model: it turns what the sources know (Snapshot) into what this node should serve
@@ -31,62 +24,92 @@ export interface ServicePortPlan {
 	readonly servicePorts: readonly ServicePort[];
 	/** What is asked for and not served, sorted by name. */
 	readonly unserved: readonly UnservedPort[];
-}
-
-export interface UnservedPort {
-	/** "shop/cart:http". */
-	readonly name: string;
-	readonly reason: /** We relay TCP and UDP only. */
-		| "sctp"
-		/** Another ServicePort has the same address, port and protocol: `detail` names it. */
-		| "conflict"
-		/** An endpoint that is itself a Service's address, which would loop: `detail` names it. */
-		| "endpoint-is-virtual-address";
-	readonly detail: string;
+	/** Sorted by port; of Services that claim the same the older first. */
+	readonly healthChecks: readonly HealthCheck[];
 }
 
 /** Keeps what it made before, so that what did not change is the very same object again. */
 export interface ServicePortPlanner {
-	plan(snapshot: Snapshot): ServicePortPlan;
+	plan(snapshot: Snapshot, view: NodeView): ServicePortPlan;
 }
 
 /** What one Service came to, and what it was made from. */
 interface Memo {
 	readonly service: Service;
 	readonly slices: readonly EndpointSlice[];
-	readonly ports: readonly ServicePort[];
-	readonly unserved: readonly UnservedPort[];
+	readonly plan: ServicePlan;
 }
 
 const NO_SLICES: readonly EndpointSlice[] = [];
 
+const NO_PLAN: ServicePortPlan = { servicePorts: [], unserved: [], healthChecks: [] };
+
 export function createServicePortPlanner(options: PlanOptions): ServicePortPlanner {
-	let memos: ReadonlyMap<string, Memo> = new Map();
-	let plan: ServicePortPlan = { servicePorts: [], unserved: [] };
-	return {
-		plan(snapshot) {
-			const slicesByService = groupByService(snapshot.endpointSlices);
-			const next = new Map<string, Memo>();
-			let isChanged = false;
-			for (const [key, service] of snapshot.services) {
-				if (!isServed(service, options)) continue;
-				const slices = slicesByService.get(key) ?? NO_SLICES;
-				const before = memos.get(key);
-				const memo = memoOf(service, slices, before);
-				isChanged ||= memo.ports !== before?.ports || memo.unserved !== before.unserved;
-				next.set(key, memo);
-			}
-			if (isChanged || next.size !== memos.size)
-				plan = keepEqual(plan, assemble([...next.values()]));
-			memos = next;
-			return plan;
-		},
-	};
+	return new MemoPlanner(options);
 }
 
 /** One plan from nothing. */
-export function planServicePorts(snapshot: Snapshot, options: PlanOptions): ServicePortPlan {
-	return createServicePortPlanner(options).plan(snapshot);
+export function planServicePorts(
+	snapshot: Snapshot,
+	view: NodeView,
+	options: PlanOptions,
+): ServicePortPlan {
+	return createServicePortPlanner(options).plan(snapshot, view);
+}
+
+class MemoPlanner implements ServicePortPlanner {
+	readonly #options: PlanOptions;
+	#memos: ReadonlyMap<string, Memo> = new Map();
+	#place: NodePlace | undefined;
+	#view: NodeView | undefined;
+	#owners: Owners = new Map();
+	#plan: ServicePortPlan = NO_PLAN;
+
+	constructor(options: PlanOptions) {
+		this.#options = options;
+	}
+
+	plan(snapshot: Snapshot, view: NodeView): ServicePortPlan {
+		const place = { nodeName: view.nodeName, zone: snapshot.node?.zone };
+		const isSamePlace = place.nodeName === this.#place?.nodeName && place.zone === this.#place.zone;
+		const before: ReadonlyMap<string, Memo> = this.#memos;
+		const slicesByService = groupByService(snapshot.endpointSlices);
+		const next = new Map<string, Memo>();
+		let isChanged = view !== this.#view;
+		for (const [key, service] of snapshot.services) {
+			if (!isServed(service, this.#options)) continue;
+			const slices = slicesByService.get(key) ?? NO_SLICES;
+			const known = before.get(key);
+			const memo =
+				isSamePlace && isSame(known, service, slices)
+					? known
+					: memoOf(service, slices, place, known);
+			isChanged ||=
+				memo.plan !== known?.plan || memo.service.createdAtMs !== known.service.createdAtMs;
+			next.set(key, memo);
+		}
+		this.#memos = next;
+		this.#place = place;
+		this.#view = view;
+		if (isChanged || next.size !== before.size) this.#assemble([...next.values()], view);
+		return this.#plan;
+	}
+
+	/** Puts the Services together and settles what only shows between them. */
+	#assemble(memos: readonly Memo[], view: NodeView): void {
+		const claimants = memos.flatMap(({ service: { createdAtMs }, plan }) =>
+			plan.ports.map((servicePort) => ({ servicePort, createdAtMs })),
+		);
+		const { served, unserved, owners } = settleAddresses(claimants, view, this.#owners);
+		this.#owners = owners;
+		const loopFree = withoutLoops(served, view);
+		const notes = [...memos.flatMap(({ plan }) => sctpOf(plan)), ...unserved, ...loopFree.unserved];
+		this.#plan = keepEqual(this.#plan, {
+			servicePorts: loopFree.servicePorts.toSorted((a, b) => (a.key < b.key ? -1 : 1)),
+			unserved: notes.toSorted((a, b) => (a.name < b.name ? -1 : 1)),
+			healthChecks: healthChecksOf(memos),
+		});
+	}
 }
 
 function isServed(service: Service, { serviceProxyName }: PlanOptions): boolean {
@@ -121,72 +144,40 @@ function isSame(
 	);
 }
 
+/** Most updates of an object change nothing that counts here: labels, annotations, its version. */
 function memoOf(
 	service: Service,
 	slices: readonly EndpointSlice[],
+	place: NodePlace,
 	before: Memo | undefined,
 ): Memo {
-	if (isSame(before, service, slices)) return before;
-	const memo = planService(service, slices);
-	return before === undefined ? memo : keepEqualParts(before, memo);
+	const plan = planService(service, slices, place);
+	const isEqual = before !== undefined && isEqualPlan(before.plan, plan);
+	return { service, slices, plan: isEqual ? before.plan : plan };
 }
 
-/** Most updates of an object change nothing that counts here: labels, annotations, its version. */
-function keepEqualParts(before: Memo, memo: Memo): Memo {
-	if (!hasEqualParts(before, memo)) return memo;
-	return { ...memo, ports: before.ports, unserved: before.unserved };
-}
-
-function hasEqualParts(a: Memo, b: Memo): boolean {
+function isEqualPlan(a: ServicePlan, b: ServicePlan): boolean {
 	return (
 		isEqualList(a.ports, b.ports, isEqualServicePort) &&
 		isEqualList(
-			a.unserved,
-			b.unserved,
-			(one, other) =>
-				one.name === other.name && one.reason === other.reason && one.detail === other.detail,
-		)
+			a.sctp,
+			b.sctp,
+			(one, other) => one.name === other.name && one.port === other.port,
+		) &&
+		a.healthCheck?.port === b.healthCheck?.port &&
+		a.healthCheck?.localEndpoints === b.healthCheck?.localEndpoints
 	);
 }
 
-function planService(service: Service, slices: readonly EndpointSlice[]): Memo {
-	const ports: ServicePort[] = [];
-	const unserved: UnservedPort[] = [];
-	for (const spec of service.ports) {
-		if (spec.protocol === "sctp") {
-			const name = servicePortName(service.namespace, service.name, spec.name);
-			unserved.push({ name, reason: "sctp", detail: `port ${spec.port}` });
-			continue;
-		}
-		for (const address of service.clusterIps) {
-			ports.push(planPort(service, { ...spec, protocol: spec.protocol }, address, slices));
-		}
-	}
-	return { service, slices, ports, unserved };
+function sctpOf({ sctp }: ServicePlan): readonly UnservedPort[] {
+	return sctp.map(({ name, port }) => ({ name, reason: "sctp", detail: `port ${port}` }));
 }
 
-function planPort(
-	service: Service,
-	spec: ServicePortSpec & { readonly protocol: Protocol },
-	address: IpAddress,
-	slices: readonly EndpointSlice[],
-): ServicePort {
-	const { namespace, name: serviceName, sessionAffinity } = service;
-	const { name: portName, protocol, port } = spec;
-	const family = ipFamilyOf(address);
-	return {
-		key: servicePortKey({ namespace, serviceName, portName, protocol, family }),
-		name: servicePortName(namespace, serviceName, portName),
-		namespace,
-		serviceName,
-		portName,
-		protocol,
-		family,
-		port,
-		virtualAddresses: [{ kind: "ClusterIP", address }],
-		sessionAffinity,
-		endpoints: joinEndpoints(slices, { portName, protocol, family }),
-	};
+function healthChecksOf(memos: readonly Memo[]): readonly HealthCheck[] {
+	return memos
+		.toSorted((a, b) => (a.service.createdAtMs ?? Infinity) - (b.service.createdAtMs ?? Infinity))
+		.flatMap(({ plan: { healthCheck } }) => (healthCheck === undefined ? [] : [healthCheck]))
+		.toSorted((a, b) => a.port - b.port);
 }
 
 /** The new plan, with the ServicePorts that are what they were as the objects that they were. */
@@ -199,56 +190,4 @@ function keepEqual(before: ServicePortPlan, after: ServicePortPlan): ServicePort
 			return old !== undefined && isEqualServicePort(old, servicePort) ? old : servicePort;
 		}),
 	};
-}
-
-/** Puts the Services together and settles what only shows between them. */
-function assemble(memos: readonly Memo[]): ServicePortPlan {
-	const unserved = memos.flatMap((memo) => memo.unserved);
-	const sorted = memos.flatMap((memo) => memo.ports).sort((a, b) => (a.key < b.key ? -1 : 1));
-	const owners = new Map<string, ServicePort>();
-	const addresses = new Set<IpAddress>();
-	const served = sorted.filter((servicePort) => {
-		const rival = claim(servicePort, owners);
-		if (rival === undefined) {
-			for (const { address } of servicePort.virtualAddresses) addresses.add(address);
-			return true;
-		}
-		unserved.push({ name: servicePort.name, reason: "conflict", detail: rival });
-		return false;
-	});
-	const servicePorts = served.map((servicePort) => withoutLoops(servicePort, addresses, unserved));
-	unserved.sort((a, b) => (a.name < b.name ? -1 : 1));
-	return { servicePorts, unserved };
-}
-
-/** @returns undefined when the addresses are free and now its own, else who has which of them. */
-function claim(servicePort: ServicePort, owners: Map<string, ServicePort>): string | undefined {
-	const { protocol, port, virtualAddresses } = servicePort;
-	for (const { address } of virtualAddresses) {
-		const owner = owners.get(`${address} ${port} ${protocol}`);
-		if (owner === undefined) continue;
-		return `${formatSocketAddress(address, port)}/${protocol} belongs to ${owner.name}`;
-	}
-	for (const { address } of virtualAddresses) {
-		owners.set(`${address} ${port} ${protocol}`, servicePort);
-	}
-	return undefined;
-}
-
-function withoutLoops(
-	servicePort: ServicePort,
-	addresses: ReadonlySet<IpAddress>,
-	unserved: UnservedPort[],
-): ServicePort {
-	if (!servicePort.endpoints.some(({ address }) => addresses.has(address))) return servicePort;
-	const loops = servicePort.endpoints.filter(({ address }) => addresses.has(address));
-	for (const { key } of loops) {
-		unserved.push({
-			name: servicePort.name,
-			reason: "endpoint-is-virtual-address",
-			detail: `${key} is a Service's own address`,
-		});
-	}
-	const endpoints = servicePort.endpoints.filter(({ address }) => !addresses.has(address));
-	return { ...servicePort, endpoints };
 }

@@ -1,6 +1,6 @@
 import type { IpFamily } from "./address.ts";
 import type { ConnectionRecord } from "./connection-record.ts";
-import type { Protocol } from "./service-port.ts";
+import type { EndpointPool, Protocol } from "./service-port.ts";
 
 /**
  * What the running daemon tells about itself as JSON: written by the daemon, read by
@@ -64,18 +64,24 @@ export interface ServicePortReport {
 	readonly key: string;
 	readonly protocol: Protocol;
 	readonly family: IpFamily;
+	/** "local": only endpoints on this node, as a traffic policy of the Service wants it. */
+	readonly pool: EndpointPool;
 	readonly virtualAddresses: readonly string[];
 	/** The port that clients dial. */
 	readonly port: number;
+	/** The port on the node's own addresses, where there is one. */
+	readonly nodePort: number | undefined;
 	/** Undefined while no listener is open; `problem` says why. */
 	readonly proxyPort: number | undefined;
 	readonly endpoints: readonly EndpointReport[];
+	/** What clients are told while there is no endpoint. */
+	readonly whenEmpty: "reject" | "drop";
 	/** TCP connections or UDP flows that live now. */
 	readonly connections: number;
 	readonly problem: string | undefined;
 }
 
-export interface EndpointReport {
+interface EndpointReport {
 	/** "10.2.1.2:8080". */
 	readonly endpoint: string;
 	/** `failing`: it failed lately and is tried last for the time being. */

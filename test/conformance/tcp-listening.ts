@@ -62,10 +62,10 @@ export function describeListening(createEngine: CreateEngine): void {
 			const wanted = [serving("a"), serving("b"), aServicePort({ name: "c" })];
 			const { bindings, problems } = await lab.reconcile(...wanted);
 			expect(problems).toEqual([]);
-			expect(bindings.map(({ name, refuses }) => [name, refuses])).toEqual([
-				["shop/a:http", false],
-				["shop/b:http", false],
-				["shop/c:http", true],
+			expect(bindings.map(({ name, verdict }) => [name, verdict])).toEqual([
+				["shop/a:http", "serve"],
+				["shop/b:http", "serve"],
+				["shop/c:http", "reject"],
 			]);
 			expect(new Set(bindings.map(({ proxyPort }) => proxyPort)).size).toBe(3);
 			expect(bindings[0]).toMatchObject({

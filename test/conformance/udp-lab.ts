@@ -1,7 +1,6 @@
 import { createSocket, type RemoteInfo, type Socket } from "node:dgram";
 import { once } from "node:events";
 import { readdirSync } from "node:fs";
-
 import { type IpAddress, parseIpAddress } from "../../src/services/address.ts";
 import type { SessionAffinity } from "../../src/services/objects.ts";
 import { isPort, toPort } from "../../src/services/port.ts";
@@ -12,6 +11,7 @@ import {
 	servicePortKey,
 	servicePortName,
 } from "../../src/services/service-port.ts";
+import { aVirtualAddress } from "../kit/bindings.ts";
 
 /** What a loopback machine without other load may take for one thing; a wait that long has failed. */
 const PATIENCE_MS = 5_000;
@@ -56,8 +56,11 @@ export function aUdpServicePort({
 		protocol: "udp",
 		port: toPort(53),
 		virtualAddresses: [
-			{ kind: "ClusterIP", address: anAddress(family === "ipv4" ? "10.96.0.53" : "fd10:96::35") },
+			aVirtualAddress(anAddress(family === "ipv4" ? "10.96.0.53" : "fd10:96::35")),
 		],
+		nodePort: undefined,
+		pool: "cluster",
+		whenEmpty: "reject",
 		sessionAffinity,
 		endpoints,
 	};

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test as it } from "vitest";
 import { cleanupKubeProxy } from "../../src/rules/cleanup-kube-proxy.ts";
 import type { Variant } from "../../src/rules/xtables.ts";
-import { aBinding } from "../kit/bindings.ts";
+import { aBinding, wantedRules } from "../kit/bindings.ts";
 import { DAEMON_PROGRAM } from "../kit/daemon-process.ts";
 import { kubeProxyRules } from "../kit/kube-proxy-rules.ts";
 import { labProblem } from "../kit/lab.ts";
@@ -50,7 +50,7 @@ describe.each(["nft", "legacy"] as const)("leftovers of kube-proxy in iptables-%
 			rules = await createRulesLab(variant);
 			const { node } = rules.lab;
 			const keeper = await rules.keeper();
-			await keeper.apply([aBinding(), aBinding({ addresses: ["fd96::10"] })], never);
+			await keeper.apply(wantedRules([aBinding(), aBinding({ addresses: ["fd96::10"] })]), never);
 			const before = [essence(await rules.save()), essence(await rules.save("ipv6"))];
 			await makeKubeProxyRules(node, variant);
 

@@ -6,7 +6,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { cleanup } from "../../src/rules/cleanup.ts";
 import type { CommandRunner } from "../../src/rules/command-runner.ts";
 import { createRuleKeeper } from "../../src/rules/rule-keeper.ts";
-import { aBinding } from "../kit/bindings.ts";
+import { aBinding, wantedRules } from "../kit/bindings.ts";
 import {
 	createRulesLab,
 	never,
@@ -31,7 +31,7 @@ describe.skipIf(problem !== undefined)(problem ?? "a host with both variants of 
 		rules = await createRulesLab(variant);
 
 		const chosen = await rules.choose();
-		await createRuleKeeper(chosen, rules.runner).apply([web, web6], never);
+		await createRuleKeeper(chosen, rules.runner).apply(wantedRules([web, web6]), never);
 
 		expect(chosen).toMatchObject({ variant, reason: "it holds more rules", leftovers: [] });
 		expect(chosen.version).toMatch(/^\d+\.\d+/);
@@ -52,14 +52,14 @@ describe.skipIf(problem !== undefined)(problem ?? "a host with both variants of 
 	it("loses what a predecessor left in the other variant once the new rules are in force", async () => {
 		rules = await createRulesLab("nft");
 		const predecessor = await rules.keeper();
-		await predecessor.apply([web, web6], never);
+		await predecessor.apply(wantedRules([web, web6]), never);
 		// The host moves to legacy: a hint and more rules than before.
 		await rules.lab.node.exec("iptables-legacy", ["-t", "mangle", "-N", "KUBE-IPTABLES-HINT"]);
 		const keeper = await rules.keeper();
 		expect(keeper.facts()).toMatchObject({ variant: "legacy", hasLeftovers: true });
 		expect(await rules.save()).toContain("KUBE");
 
-		await keeper.apply([web], never);
+		await keeper.apply(wantedRules([web]), never);
 
 		expect(keeper.facts().hasLeftovers).toBe(false);
 		expect((await rules.save()) + (await rules.save("ipv6"))).not.toContain("KUBE");
@@ -68,10 +68,13 @@ describe.skipIf(problem !== undefined)(problem ?? "a host with both variants of 
 	it("is cleaned in both variants and families, twice, and a rule of somebody else is told", async () => {
 		rules = await createRulesLab("nft");
 		const nft = await rules.choose();
-		await createRuleKeeper(nft, rules.runner).apply([web, web6], never);
+		await createRuleKeeper(nft, rules.runner).apply(wantedRules([web, web6]), never);
 		await rules.lab.node.exec("iptables-legacy", ["-t", "mangle", "-N", "KUBE-IPTABLES-HINT"]);
 		const legacy = await rules.choose();
-		await createRuleKeeper({ ...legacy, leftovers: [] }, rules.runner).apply([web, web6], never);
+		await createRuleKeeper({ ...legacy, leftovers: [] }, rules.runner).apply(
+			wantedRules([web, web6]),
+			never,
+		);
 		await rules.iptables("-t nat -A PREROUTING -s 10.0.0.1 -j KUBE-PORTALS-HOST");
 
 		const first = await cleanup(rules.look);
@@ -94,7 +97,7 @@ describe.skipIf(problem !== undefined)(problem ?? "a host with both variants of 
 		const folder = await mkdtemp(join(tmpdir(), "kup-lock-"));
 		const lock = join(folder, "lock");
 		const keeper = createRuleKeeper(await rules.choose(), withLock(rules.runner, lock));
-		await keeper.apply([web], never);
+		await keeper.apply(wantedRules([web]), never);
 		const before = await rules.save();
 		const holder = rules.lab.node.spawn("flock", [lock, "sh", "-c", "echo held; exec cat"], {
 			stdio: ["pipe", "pipe", "ignore"],
@@ -102,7 +105,7 @@ describe.skipIf(problem !== undefined)(problem ?? "a host with both variants of 
 		if (holder.stdout !== null) await once(holder.stdout, "data");
 
 		const next = [web, aBinding({ service: "other", addresses: ["10.96.0.11"] })];
-		const { families } = await keeper.apply(next, never);
+		const { families } = await keeper.apply(wantedRules(next), never);
 
 		expect(families[0]?.result).toMatchObject({
 			state: "failed",
@@ -114,7 +117,7 @@ describe.skipIf(problem !== undefined)(problem ?? "a host with both variants of 
 		const ended = once(holder, "exit");
 		holder.stdin?.end();
 		await ended;
-		const retried = await keeper.apply(next, never);
+		const retried = await keeper.apply(wantedRules(next), never);
 		expect(retried.families[0]?.result).toMatchObject({ state: "applied" });
 		await rm(folder, { recursive: true });
 	});

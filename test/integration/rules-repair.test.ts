@@ -3,7 +3,7 @@ import type { CommandRunner } from "../../src/rules/command-runner.ts";
 import type { RuleKeeper } from "../../src/rules/rule-keeper.ts";
 import type { Variant } from "../../src/rules/xtables.ts";
 import type { Agent } from "../kit/agent.ts";
-import { aBinding } from "../kit/bindings.ts";
+import { aBinding, wantedRules } from "../kit/bindings.ts";
 import {
 	createRulesLab,
 	never,
@@ -85,7 +85,7 @@ function repairTests(variant: Variant): void {
 			],
 		],
 	])("are put right after %s, and no connection is cut", async (_, damage) => {
-		await keeper.apply([web], never);
+		await keeper.apply(wantedRules([web]), never);
 		const ours = (await listing()).split("\n").filter((line) => line.includes("KUBE"));
 		const connection = await client.connect({ address: "10.96.0.10", port: 80 });
 		for (const command of damage) {
@@ -107,7 +107,7 @@ function repairTests(variant: Variant): void {
 
 	it("are put right after somebody restored a saved file without them", async () => {
 		const saved = await rules.save();
-		await keeper.apply([web], never);
+		await keeper.apply(wantedRules([web]), never);
 		await rules.lab.node.exec(`iptables-${variant}-restore`, [], {
 			input: saved.includes("*nat") ? saved : `${saved}*nat\nCOMMIT\n`,
 		});
@@ -118,12 +118,12 @@ function repairTests(variant: Variant): void {
 	});
 
 	it("do not multiply, however often they are applied and verified, and by whom", async () => {
-		await keeper.apply([web, other], never);
+		await keeper.apply(wantedRules([web, other]), never);
 		const once = await listing();
 
 		for (let round = 0; round < 10; round += 1) {
 			const successor = await rules.keeper();
-			await successor.apply([web, other], never);
+			await successor.apply(wantedRules([web, other]), never);
 			await successor.verify(never);
 			await keeper.verify(never);
 		}
@@ -134,7 +134,7 @@ function repairTests(variant: Variant): void {
 	it("do not multiply while iptables-save lists nothing, and go all the same", async () => {
 		const saving = { showsNothing: false };
 		const blind = await rules.keeper(forgetful(rules.runner, saving));
-		await blind.apply([web], never);
+		await blind.apply(wantedRules([web]), never);
 		const once = await listing();
 		saving.showsNothing = true;
 		for (let round = 0; round < 3; round += 1) {
@@ -142,7 +142,9 @@ function repairTests(variant: Variant): void {
 				state: "failed",
 				error: { code: "RULES_NOT_IN_FORCE" },
 			});
-			expect(await ofIpv4(blind.apply([web], never))).toMatchObject({ state: "failed" });
+			expect(await ofIpv4(blind.apply(wantedRules([web]), never))).toMatchObject({
+				state: "failed",
+			});
 		}
 		expect((await listing()).split("\n").toSorted()).toEqual(once.split("\n").toSorted());
 		expect(await isServed()).toBe(true);
@@ -154,7 +156,9 @@ function repairTests(variant: Variant): void {
 	it("that were never seen leave no jump behind, and go all the same", async () => {
 		const blind = await rules.keeper(forgetful(rules.runner, { showsNothing: true }));
 		for (let round = 0; round < 3; round += 1) {
-			expect(await ofIpv4(blind.apply([web], never))).toMatchObject({ state: "failed" });
+			expect(await ofIpv4(blind.apply(wantedRules([web]), never))).toMatchObject({
+				state: "failed",
+			});
 			expect(await listing()).not.toMatch(/-j KUBE/);
 		}
 		expect(await ofIpv4(blind.remove(never))).toMatchObject({ state: "applied" });
@@ -169,7 +173,9 @@ function repairTests(variant: Variant): void {
 			addresses: ["10.96.0.12"],
 		});
 
-		expect(await ofIpv4(keeper.apply([web, hostile], never))).toMatchObject({ state: "applied" });
+		expect(await ofIpv4(keeper.apply(wantedRules([web, hostile]), never))).toMatchObject({
+			state: "applied",
+		});
 		expect(await ofIpv4(keeper.verify(never))).toEqual({ state: "intact" });
 		expect(await listing()).not.toMatch(/^-A INPUT -j DROP$/m);
 		expect(await isServed()).toBe(true);
@@ -178,27 +184,29 @@ function repairTests(variant: Variant): void {
 	it("stay as they were when the second table is refused, and go when it was the first apply", async () => {
 		const before = await listing();
 		const broken = await rules.keeper(corruptNat(rules.runner));
-		expect(await ofIpv4(broken.apply([web], never))).toMatchObject({
+		expect(await ofIpv4(broken.apply(wantedRules([web]), never))).toMatchObject({
 			state: "failed",
 			error: { code: "RULES_REFUSED", line: expect.stringContaining("-A KUBE-PORTALS-HOST -d") },
 		});
 		const nothing = (await listing()).replaceAll("*nat\n", "").trim();
 		expect(nothing).toBe(before.replaceAll("*nat\n", "").trim());
 
-		await keeper.apply([web], never);
+		await keeper.apply(wantedRules([web]), never);
 		const inForce = await listing();
-		expect(await ofIpv4(broken.apply([other], never))).toMatchObject({ state: "failed" });
+		expect(await ofIpv4(broken.apply(wantedRules([other]), never))).toMatchObject({
+			state: "failed",
+		});
 
 		expect(await listing()).toBe(inForce);
 		expect(await isServed()).toBe(true);
 	});
 
 	it("of a predecessor are replaced in one step, whatever its proxy port", async () => {
-		await keeper.apply([{ ...web, proxyPort: other.proxyPort }], never);
+		await keeper.apply(wantedRules([{ ...web, proxyPort: other.proxyPort }]), never);
 		const successor = await rules.keeper();
 
 		expect(await successor.previous(never)).toMatchObject([{ key: web.key, proxyPort: 21_002 }]);
-		await successor.apply([web], never);
+		await successor.apply(wantedRules([web]), never);
 
 		expect(await isServed()).toBe(true);
 		expect((await listing()).match(/-d 10\.96\.0\.10/g)).toHaveLength(2);

@@ -2,8 +2,9 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { RuleKeeper } from "../../src/rules/rule-keeper.ts";
 import type { Variant } from "../../src/rules/xtables.ts";
 import type { IpFamily } from "../../src/services/address.ts";
+import type { Binding } from "../../src/services/service-port.ts";
 import type { Agent, RemoteServer } from "../kit/agent.ts";
-import { aBinding } from "../kit/bindings.ts";
+import { aBinding, wantedRules } from "../kit/bindings.ts";
 import {
 	createRulesLab,
 	never,
@@ -69,8 +70,8 @@ function trafficTests(variant: Variant, family: IpFamily): void {
 		await rules.lab.close();
 	});
 
-	async function apply(...bindings: Parameters<RuleKeeper["apply"]>[0]): Promise<void> {
-		const { families } = await keeper.apply(bindings, never);
+	async function apply(...bindings: readonly Binding[]): Promise<void> {
+		const { families } = await keeper.apply(wantedRules(bindings), never);
 		expect(families.map(({ result }) => result)).not.toContainEqual(
 			expect.objectContaining({ state: "failed" }),
 		);
@@ -105,7 +106,7 @@ function trafficTests(variant: Variant, family: IpFamily): void {
 	});
 
 	it("refuse at once without endpoints, and recover", async () => {
-		const refusing = [web, dns].map((binding) => ({ ...binding, refuses: true }));
+		const refusing = [web, dns].map((binding) => ({ ...binding, verdict: "reject" as const }));
 		await apply(...refusing);
 		for (const agent of [client, node]) {
 			expect(await tcp(agent)).toBe("ECONNREFUSED");
@@ -124,7 +125,7 @@ function trafficTests(variant: Variant, family: IpFamily): void {
 		await apply(dns);
 		expect(await udp(client, { localPort: 45_000 })).toBe("udp");
 
-		await apply({ ...dns, refuses: true });
+		await apply({ ...dns, verdict: "reject" });
 
 		expect(await udp(client, { localPort: 45_000 })).toBe("ECONNREFUSED");
 	});
@@ -137,7 +138,7 @@ function trafficTests(variant: Variant, family: IpFamily): void {
 		await connection.write("one");
 		await connection.read(3);
 
-		await apply({ ...binding, refuses: true });
+		await apply({ ...binding, verdict: "reject" });
 		await connection.write("two");
 
 		expect((await connection.read(6)).bytes).toBe(6);
@@ -169,7 +170,7 @@ function trafficTests(variant: Variant, family: IpFamily): void {
 			const direct = { address: nodeAddress, port: PROXY_PORT, ...quick };
 			expect(await tcp(client, direct)).toBe("TIMEOUT");
 			expect(await tcp(client, { ...direct, port: 22 })).toBe("TIMEOUT");
-			await apply({ ...web, refuses: true });
+			await apply({ ...web, verdict: "reject" });
 			expect(await tcp(client)).toBe("ECONNREFUSED");
 		} finally {
 			for (const rule of hostRules) await rules.iptables(rule.replace("-A", "-D"), family);
@@ -213,7 +214,7 @@ function trafficTests(variant: Variant, family: IpFamily): void {
 			{ key: dns.key, address: dnsAddress, proxyPort: PROXY_PORT, listenAddress: nodeAddress },
 		]);
 		await successor.apply(
-			[{ ...dns, proxyPort: aBinding({ proxyPort: moved.port }).proxyPort }],
+			wantedRules([{ ...dns, proxyPort: aBinding({ proxyPort: moved.port }).proxyPort }]),
 			never,
 		);
 		await successor.cleanFlows(never);

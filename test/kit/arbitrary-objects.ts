@@ -33,20 +33,31 @@ const clusterIps = fc.oneof(
 	fc.tuple(ipv6, ipv4).map(([six, four]) => [six, four]),
 );
 
-/** Names once, and numbers once per protocol. */
-function portsOf<T extends { readonly name: string; readonly protocol: string | undefined }>(
-	port: fc.Arbitrary<T & { readonly port: number | undefined }>,
-	minLength: number,
-) {
+/** Names once, numbers and node ports once per protocol. */
+function portsOf<
+	T extends {
+		readonly name: string;
+		readonly protocol: string | undefined;
+		readonly port: number | undefined;
+		readonly nodePort?: number | undefined;
+	},
+>(port: fc.Arbitrary<T>, minLength: number) {
 	return fc.uniqueArray(port, {
 		minLength,
 		maxLength: 3,
-		comparator: (a, b) =>
-			a.name === b.name || (a.port === b.port && (a.protocol ?? "TCP") === (b.protocol ?? "TCP")),
+		comparator: (a, b) => {
+			if (a.name === b.name) return true;
+			if ((a.protocol ?? "TCP") !== (b.protocol ?? "TCP")) return false;
+			return a.port === b.port || (a.nodePort !== undefined && a.nodePort === b.nodePort);
+		},
 	});
 }
 
-const servicePorts = portsOf(fc.record({ name: portName, protocol, port: portNumber }), 1);
+const nodePort = fc.constantFrom(undefined, undefined, 30_001, 30_002);
+const servicePorts = portsOf(
+	fc.record({ name: portName, protocol, port: portNumber, nodePort }),
+	1,
+);
 
 const affinity = fc.oneof(
 	fc.constant({}),
@@ -72,16 +83,53 @@ const kind = fc.constantFrom(
 	},
 );
 
+/** By name, so that no two Services are of the same age: which of two is served must not hang on the order. */
+function createdAt(service: { readonly namespace: string; readonly name: string }): string {
+	const second = Buffer.from(`${service.namespace}/${service.name}`).reduce(
+		(sum, byte) => (sum * 31 + byte) % 86_400,
+		0,
+	);
+	return new Date(Date.UTC(2026, 0, 1) + second * 1_000).toISOString();
+}
+
+const external = fc.constantFrom(
+	{},
+	{},
+	{ externalIPs: ["203.0.113.1"] },
+	{ externalIPs: ["10.96.0.1", "fd10::1", "127.0.0.1", "203.0.113.1"] },
+);
+
+const policies = fc.record({
+	internalTrafficPolicy: fc.constantFrom("Cluster", "Cluster", "Local", undefined),
+	externalTrafficPolicy: fc.constantFrom("Cluster", "Cluster", "Local", undefined),
+});
+
 /** A Service that the API would take. */
 export const arbitraryService = fc
-	.record({ namespace, name, clusterIps, ports: servicePorts, affinity, kind, other: fc.boolean() })
-	.map(({ affinity: affinitySpec, kind: kindSpec, other, ...fields }) =>
-		rawService({
-			...fields,
+	.record({
+		namespace,
+		name,
+		clusterIps,
+		ports: servicePorts,
+		affinity,
+		kind,
+		external,
+		policies,
+		other: fc.boolean(),
+		balancerIp: fc.constantFrom(undefined, undefined, "203.0.113.1", "203.0.113.2", "10.1.0.1"),
+	})
+	.map(({ affinity: affinitySpec, kind: kindSpec, other, balancerIp, ...fields }) => {
+		const { external: externalSpec, policies: policySpec, ...rest } = fields;
+		const raw = rawService({
+			...rest,
+			createdAt: createdAt(rest),
 			...(other ? { labels: { "service.kubernetes.io/service-proxy-name": "other" } } : {}),
-			spec: { ...affinitySpec, ...kindSpec },
-		}),
-	);
+			spec: { ...affinitySpec, ...externalSpec, ...policySpec, ...kindSpec },
+		});
+		return balancerIp === undefined
+			? raw
+			: { ...raw, status: { loadBalancer: { ingress: [{ ip: balancerIp }] } } };
+	});
 
 const maybe = fc.constantFrom(true, false, null, undefined);
 const nodeName = fc.constantFrom("node1", "node2", undefined);

@@ -4,6 +4,8 @@ interface RawServiceFields {
 	readonly namespace?: string;
 	readonly name?: string;
 	readonly labels?: Record<string, string>;
+	/** `metadata.creationTimestamp`. */
+	readonly createdAt?: string;
 	readonly clusterIp?: string;
 	readonly clusterIps?: readonly string[];
 	readonly ports?: readonly unknown[];
@@ -12,12 +14,17 @@ interface RawServiceFields {
 }
 
 export function rawService(fields: RawServiceFields = {}) {
-	const { namespace = "shop", name = "cart", labels, ports, spec } = fields;
+	const { namespace = "shop", name = "cart", labels, createdAt, ports, spec } = fields;
 	const clusterIps = fields.clusterIps ?? [fields.clusterIp ?? "10.96.0.10"];
 	return {
 		apiVersion: "v1",
 		kind: "Service",
-		metadata: { namespace, name, ...(labels === undefined ? {} : { labels }) },
+		metadata: {
+			namespace,
+			name,
+			...(createdAt === undefined ? {} : { creationTimestamp: createdAt }),
+			...(labels === undefined ? {} : { labels }),
+		},
 		spec: {
 			type: "ClusterIP",
 			clusterIP: clusterIps[0],

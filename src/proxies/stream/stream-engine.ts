@@ -50,6 +50,8 @@ export interface StreamEngineOptions {
 	/** One per dial attempt, in milliseconds; at least one. */
 	readonly dialTimeoutsMs: readonly number[];
 	readonly halfCloseIdleMs: number;
+	/** How long TCP connections to an endpoint that was removed may go on; undefined: until they end. */
+	readonly drainRemovedMs?: number | undefined;
 	readonly udp: UdpLimits;
 	readonly preferredPorts: PreferredPorts;
 	readonly hooks: EngineHooks;
@@ -78,6 +80,7 @@ export function createStreamEngine(options: StreamEngineOptions): RelayEngine {
 
 class StreamEngine implements RelayEngine {
 	readonly name = "stream";
+	readonly descriptors: DescriptorBudget;
 	readonly #options: StreamEngineOptions;
 	readonly #ports: PortAllocator;
 	readonly #tcp: TcpRelay;
@@ -90,6 +93,7 @@ class StreamEngine implements RelayEngine {
 		const { log, hooks, clock = systemClock, random = Math.random } = options;
 		const plan = planDescriptors(options.descriptorLimit ?? readDescriptorLimit());
 		const budget = new DescriptorBudget(plan.relaying);
+		this.descriptors = budget;
 		const localAddresses = new LocalAddresses(() => clock.monotonicMs());
 		const affinity = new AffinityEvictions(log, clock);
 		const context: RelayContext = {
@@ -101,8 +105,9 @@ class StreamEngine implements RelayEngine {
 			leadsBack: (protocol, { address, port }) =>
 				this.#ports.isTaken({ protocol, family: ipFamilyOf(address) }, port) &&
 				localAddresses.has(address),
-			createBalancer: () =>
+			createBalancer: (sibling) =>
 				createBalancer({
+					sibling,
 					now: () => clock.monotonicMs(),
 					random,
 					onAffinityEviction: () => affinity.happened(),
@@ -118,6 +123,7 @@ class StreamEngine implements RelayEngine {
 		this.#tcp = new TcpRelay(context, {
 			dialTimeoutsMs: options.dialTimeoutsMs,
 			halfCloseIdleMs: options.halfCloseIdleMs,
+			drainRemovedMs: options.drainRemovedMs,
 			maxWaiting: plan.waiting,
 			sweepMs: options.sweepMs,
 		});

@@ -34,6 +34,8 @@ export interface TcpConnectionHost {
 	readonly clock: Clock;
 	readonly dialTimeoutsMs: readonly number[];
 	readonly halfCloseIdleMs: number;
+	/** How long a connection to an endpoint that was removed may go on; undefined: until it ends. */
+	readonly drainRemovedMs: number | undefined;
 	readonly dial: Dial;
 	/** A try could not even be made. */
 	onLocalError(code: string | undefined): void;
@@ -70,6 +72,8 @@ export class TcpConnection implements Applicant {
 	#splice: Splice | undefined;
 	#connectMs: number | undefined;
 	#movedAtMs = 0;
+	/** Since when its endpoint is none of the ServicePort's. */
+	#removedSinceMs: number | undefined;
 
 	constructor(id: string, client: AcceptedClient, host: TcpConnectionHost) {
 		this.id = id;
@@ -113,11 +117,28 @@ export class TcpConnection implements Applicant {
 	/** Looks for what no event tells of. To be called about once a second. */
 	sweep(): void {
 		const splice = this.#splice;
+		if (splice !== undefined && this.#isDrained()) {
+			this.end("endpoint-removed");
+			return;
+		}
 		if (splice === undefined || !(splice.isHalfClosed || splice.isHeldBack)) return;
 		const nowMs = this.#host.clock.monotonicMs();
 		if (splice.hasMoved() || !splice.isHalfClosed) this.#movedAtMs = nowMs;
 		if (nowMs - this.#movedAtMs >= this.#host.halfCloseIdleMs) this.end("half-close-timeout");
 		else splice.probe();
+	}
+
+	#isDrained(): boolean {
+		const { drainRemovedMs, clock } = this.#host;
+		const key = this.#pick?.endpoint.key;
+		if (drainRemovedMs === undefined || key === undefined) return false;
+		if (this.#client.balancer.has(key)) {
+			this.#removedSinceMs = undefined;
+			return false;
+		}
+		const nowMs = clock.monotonicMs();
+		this.#removedSinceMs ??= nowMs;
+		return nowMs - this.#removedSinceMs >= drainRemovedMs;
 	}
 
 	describe(): LiveConnection {

@@ -51,6 +51,7 @@ export function openTcpListener(options: TcpListenerOptions): Promise<ServicePor
 class TcpListener implements ServicePortListener {
 	readonly proxyPort: Port;
 	readonly listenAddress: IpAddress | undefined;
+	readonly balancer: Balancer;
 	readonly #server: Server;
 	readonly #options: TcpListenerOptions;
 	#servicePort: ServicePort;
@@ -58,6 +59,7 @@ class TcpListener implements ServicePortListener {
 	constructor(server: Server, options: TcpListenerOptions) {
 		this.proxyPort = boundPort(server);
 		this.listenAddress = options.target.address;
+		this.balancer = options.balancer;
 		this.#server = server;
 		this.#options = options;
 		this.#servicePort = options.servicePort;
@@ -67,11 +69,11 @@ class TcpListener implements ServicePortListener {
 
 	update(servicePort: ServicePort): void {
 		this.#servicePort = servicePort;
-		this.#options.balancer.update(servicePort.endpoints, servicePort.sessionAffinity);
+		this.balancer.update(servicePort.endpoints, servicePort.sessionAffinity);
 	}
 
 	failingEndpoints(): readonly string[] {
-		return this.#options.balancer.failing();
+		return this.balancer.failing();
 	}
 
 	close(): void {
@@ -94,7 +96,7 @@ class TcpListener implements ServicePortListener {
 			port: remotePort,
 			service: this.#servicePort.name,
 			family: this.#servicePort.family,
-			balancer: this.#options.balancer,
+			balancer: this.balancer,
 		});
 	}
 }

@@ -27,6 +27,8 @@ export interface TcpRelayOptions {
 	/** One per attempt, in milliseconds; at least one. */
 	readonly dialTimeoutsMs: readonly number[];
 	readonly halfCloseIdleMs: number;
+	/** Undefined: connections to an endpoint that was removed go on until they end. */
+	readonly drainRemovedMs?: number | undefined;
 	/** Accepted connections that may wait for descriptors. */
 	readonly maxWaiting: number;
 	readonly sweepMs?: number | undefined;
@@ -88,6 +90,7 @@ export class TcpRelay implements ProtocolRelay {
 			clock,
 			dialTimeoutsMs: options.dialTimeoutsMs,
 			halfCloseIdleMs: options.halfCloseIdleMs,
+			drainRemovedMs: options.drainRemovedMs,
 			dial: (endpoint, timeoutMs, onResult) =>
 				context.leadsBack("tcp", endpoint)
 					? refuse("ELOOP", onResult)
@@ -113,7 +116,7 @@ export class TcpRelay implements ProtocolRelay {
 		return openTcpListener({
 			servicePort,
 			target,
-			balancer: this.#context.createBalancer(),
+			balancer: this.#context.createBalancer(target.sibling?.balancer),
 			onClient: (client) => this.#accept(client),
 			onError: (error) =>
 				this.#acceptFaults.failed(describeError(error), { service: servicePort.name }),

@@ -59,7 +59,7 @@ export function openUdpListener(
 	});
 	socket.on("listening", () => {
 		isListening = true;
-		resolve(new UdpListener(servicePort, target.address, socket, shared));
+		resolve(new UdpListener(servicePort, target, socket, shared));
 	});
 	const address = target.address === undefined ? {} : { address: target.address };
 	// Exclusive: not shared through a cluster's primary process.
@@ -89,13 +89,13 @@ export class UdpListener implements ServicePortListener, UdpFlowHost {
 	/** @param socket bound. The listener's from now on. */
 	constructor(
 		servicePort: ServicePort,
-		listenAddress: IpAddress | undefined,
+		target: Pick<ListenTarget, "address" | "sibling">,
 		socket: DatagramSocket,
 		shared: UdpShared,
 	) {
 		const { context, limits, createSocket, waitingBytes, keptBytes, table } = shared;
 		this.proxyPort = toPort(socket.address().port);
-		this.listenAddress = listenAddress;
+		this.listenAddress = target.address;
 		this.family = servicePort.family;
 		this.clock = context.clock;
 		this.limits = limits;
@@ -106,7 +106,7 @@ export class UdpListener implements ServicePortListener, UdpFlowHost {
 		this.#socket = socket;
 		this.#servicePort = servicePort;
 		this.#flows = table.createGroup();
-		this.balancer = context.createBalancer();
+		this.balancer = context.createBalancer(target.sibling?.balancer);
 		this.balancer.update(servicePort.endpoints, servicePort.sessionAffinity);
 		socket.on("message", (datagram, sender) => this.#onDatagram(datagram, sender));
 	}

@@ -4,7 +4,9 @@ import { runCli } from "../../../src/cli/program.ts";
 import type { Config } from "../../../src/config/config.ts";
 import type { Daemon, DaemonOptions } from "../../../src/daemon/contract.ts";
 import type { StopResult } from "../../../src/daemon/stop-serving.ts";
+import { PLAIN_NETWORK } from "../../../src/services/node-network.ts";
 import type { Snapshot } from "../../../src/services/objects.ts";
+import { plainView } from "../../kit/views.ts";
 
 /** A process that only takes notes. */
 export interface FakeHost extends Host {
@@ -109,7 +111,11 @@ export function fakeHost(doors: Partial<Host["doors"]> = {}, rest: Partial<Host>
 				}),
 			readSources: () => Promise.resolve({ snapshot: EMPTY_SNAPSHOT, sources: [] }),
 			gatherFacts: () => Promise.resolve(FINE_FACTS),
-			nodeAddressOf: () => undefined,
+			lookAtNode: () => ({
+				view: plainView,
+				network: PLAIN_NETWORK,
+				udpAddress: () => undefined,
+			}),
 			...doors,
 		},
 		stdout: () => out.join(""),

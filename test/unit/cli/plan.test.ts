@@ -4,7 +4,9 @@ import type { ListedSources } from "../../../src/cli/read-sources.ts";
 import { parseIpAddress } from "../../../src/services/address.ts";
 import { admitEndpointSlice } from "../../../src/services/admit-endpoint-slice.ts";
 import { admitService } from "../../../src/services/admit-service.ts";
+import { PLAIN_NETWORK } from "../../../src/services/node-network.ts";
 import { planServicePorts } from "../../../src/services/plan-service-ports.ts";
+import { plainView } from "../../kit/views.ts";
 import { configOf, inputs } from "../config/inputs.ts";
 import { EMPTY_SNAPSHOT, fakeHost, run } from "./fake-host.ts";
 
@@ -44,7 +46,11 @@ function listed(): ListedSources {
 function host() {
 	return fakeHost({
 		readSources: () => Promise.resolve(listed()),
-		nodeAddressOf: (family) => parseIpAddress(family === "ipv4" ? "192.0.2.9" : "fd10::9"),
+		lookAtNode: () => ({
+			view: plainView,
+			network: PLAIN_NETWORK,
+			udpAddress: (family) => parseIpAddress(family === "ipv4" ? "192.0.2.9" : "fd10::9"),
+		}),
 	});
 }
 
@@ -91,7 +97,9 @@ it("plan fails only where nothing could be read", async () => {
 });
 
 describe("assumeBindings()", () => {
-	const { servicePorts } = planServicePorts(listed().snapshot, { serviceProxyName: undefined });
+	const { servicePorts } = planServicePorts(listed().snapshot, plainView, {
+		serviceProxyName: undefined,
+	});
 
 	it("takes the ports of the range and says who gets none", () => {
 		const config = configOf(inputs({ "proxy-port-range": ["7-7"], "bind-address": ["192.0.2.1"] }));

@@ -50,7 +50,7 @@ describe("what is wrong with a command line", () => {
 		);
 		expect(status).toBe(2);
 		expect(stderr.split("\n")).toEqual([
-			"kube-userproxy: --clustr-cidr: unknown",
+			"kube-userproxy: --clustr-cidr: unknown; did you mean --cluster-cidr?",
 			"kube-userproxy: --udp-timout: unknown; did you mean --udp-timeout?",
 			'kube-userproxy: "stray": is not expected here',
 			'kube-userproxy: --rules: wanted auto, iptables or none, got "x"',
@@ -73,17 +73,14 @@ describe("what is wrong with a command line", () => {
 	});
 
 	it.each([
-		["--cluster-cidr 10.0.0.0/8", "not needed: every relayed connection comes from the node's own"],
 		["--proxy-mode=ipvs", "there is one mode here"],
 		["--masquerade-all", "not needed: what is relayed comes from the node's own address"],
 		["--iptables-masquerade-bit 14", "not needed"],
 		["--ipvs-scheduler lc", "not there yet: endpoints are taken in turn"],
 		["--ipvs-strict-arp", "does not use IPVS"],
-		["--nodeport-addresses 10.0.0.0/8", "not there yet: node ports are not served"],
 		["--conntrack-max 1", "gone from kube-proxy too; use --conntrack-max-per-core"],
 		["--init-only", "what of the host's settings may not be changed is told"],
 		["--workers 3", "not there yet"],
-		["--detect-local-mode NodeCIDR", "not needed"],
 		["--feature-gates A=true", "no feature gates"],
 		["--healthz-port 1", "use --healthz-bind-address"],
 		["--logtostderr", "standard output"],

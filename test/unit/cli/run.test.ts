@@ -124,7 +124,7 @@ describe("run", () => {
 		const { status, stderr } = await run(`run --manifests /m --config ${path}`, host);
 		expect(status).toBe(0);
 		expect(stderr).toBe(
-			`kube-userproxy: warning: ${path}: without effect here: ipvs.scheduler, nodePortAddresses\n`,
+			`kube-userproxy: warning: ${path}: without effect here: featureGates, ipvs.scheduler\n`,
 		);
 	});
 });

@@ -36,8 +36,11 @@ const REPORT: StatusReport = {
 			key: "shop/cart:http/tcp/ipv4",
 			protocol: "tcp",
 			family: "ipv4",
+			pool: "cluster",
 			virtualAddresses: ["10.96.0.10"],
 			port: 80,
+			nodePort: 30_080,
+			whenEmpty: "reject",
 			proxyPort: 34_567,
 			endpoints: [
 				{ endpoint: "10.2.1.2:8080", state: "ok" },
@@ -53,12 +56,30 @@ const REPORT: StatusReport = {
 			key: "kube-system/dns:/udp/ipv6",
 			protocol: "udp",
 			family: "ipv6",
+			pool: "cluster",
 			virtualAddresses: ["fd10::a"],
 			port: 53,
+			nodePort: undefined,
+			whenEmpty: "reject",
 			proxyPort: undefined,
 			endpoints: [],
 			connections: 0,
 			problem: "address already in use",
+		},
+		{
+			name: "shop/edge:http",
+			key: "shop/edge:http/tcp/ipv4/local",
+			protocol: "tcp",
+			family: "ipv4",
+			pool: "local",
+			virtualAddresses: ["198.51.100.7"],
+			port: 80,
+			nodePort: undefined,
+			whenEmpty: "drop",
+			proxyPort: 34_568,
+			endpoints: [],
+			connections: 0,
+			problem: undefined,
 		},
 	],
 };
@@ -142,9 +163,10 @@ source   kubernetes x: NOT READ YET
            PROBLEM: 401
 records  one per connection: errors
 
-SERVICE          ADDRESS            PROXY PORT  OPEN  ENDPOINTS
-shop/cart:http   10.96.0.10:80/tcp       34567    12  4: 10.2.4.2:8080 (failing), 10.2.1.2:8080, 10.2.2.2:8080, 1 more
-kube-system/dns  [fd10::a]:53/udp            -     0  none, refuses  PROBLEM: address already in use
+SERVICE                 ADDRESS                   PROXY PORT  OPEN  ENDPOINTS
+shop/cart:http          10.96.0.10:80,:30080/tcp       34567    12  4: 10.2.4.2:8080 (failing), 10.2.1.2:8080, 10.2.2.2:8080, 1 more
+kube-system/dns         [fd10::a]:53/udp                   -     0  none, refuses  PROBLEM: address already in use
+shop/edge:http (local)  198.51.100.7:80/tcp            34568     0  none here, drops
 `);
 });
 

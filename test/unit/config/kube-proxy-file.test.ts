@@ -25,7 +25,13 @@ it("the file that kubeadm writes loads without a word", () => {
 it("what kubeadm leaves open is the default", () => {
 	const fromFile = configOf(alone(fixture("kubeadm.yaml")));
 	const bare = configOf(inputs());
-	expect({ ...fromFile, cluster: undefined, manifests: [] }).toEqual({ ...bare, manifests: [] });
+	const { localDetection } = fromFile;
+	expect(localDetection.clusterRanges).toEqual(["10.244.0.0/16"]);
+	expect({ ...fromFile, cluster: undefined, manifests: [] }).toEqual({
+		...bare,
+		localDetection,
+		manifests: [],
+	});
 });
 
 it("kube-proxy's own defaults, written out, load without a word and change nothing", () => {
@@ -109,7 +115,6 @@ describe("fields without effect here", () => {
 		"nftables.masqueradeBit": "15",
 		"nftables.minSyncPeriod": "5s",
 		"nftables.syncPeriod": "5s",
-		nodePortAddresses: "[10.0.0.0/8]",
 		showHiddenMetricsForVersion: "'1.20'",
 		windowsRunAsService: "true",
 		"winkernel.enableDSR": "true",
@@ -128,16 +133,14 @@ describe("fields without effect here", () => {
 	it("every field that can be without effect has its sample above", () => {
 		const ignorable = Object.entries(KUBE_PROXY_FIELDS)
 			.filter(([, rule]) => rule.use === "ignored")
-			.map(([name]) => name)
-			// Ports on localhost are not served at all, so that neither of its values is refused.
-			.filter((name) => name !== "iptables.localhostNodePorts");
+			.map(([name]) => name);
 		expect(Object.keys(samples)).toEqual(expect.arrayContaining(ignorable));
 	});
 
 	it("all share one line", () => {
-		const given = file("nodePortAddresses: [10.0.0.0/8]", "ipvs: {scheduler: lc}");
+		const given = file("featureGates: {A: true}", "ipvs: {scheduler: lc}");
 		expect(warningsOf(inputs({}, { file: given }))).toEqual([
-			"/etc/proxy.yaml: without effect here: ipvs.scheduler, nodePortAddresses",
+			"/etc/proxy.yaml: without effect here: featureGates, ipvs.scheduler",
 		]);
 	});
 
@@ -148,9 +151,23 @@ describe("fields without effect here", () => {
 		);
 	});
 
-	it("which traffic comes from pods does not matter to a relay", () => {
-		const given = file("clusterCIDR: 10.244.0.0/16", "detectLocalMode: NodeCIDR");
-		expect(warningsOf(inputs({}, { file: given }))).toEqual([]);
+	it("what tells Pods and node ports apart means what the flags mean", () => {
+		const given = file(
+			"clusterCIDR: 10.244.0.0/16",
+			"detectLocalMode: BridgeInterface",
+			"detectLocal: {bridgeInterface: cni0}",
+			"nodePortAddresses: [10.0.0.0/8, localhost]",
+			"iptables: {localhostNodePorts: false}",
+		);
+		expect(configOf(inputs({}, { file: given }))).toMatchObject({
+			localDetection: {
+				mode: "BridgeInterface",
+				clusterRanges: ["10.244.0.0/16"],
+				bridgeInterface: "cni0",
+			},
+			nodePortAddresses: { isAll: false, isLocalhost: true, ranges: ["10.0.0.0/8"] },
+			localhostNodePorts: false,
+		});
 	});
 });
 

@@ -34,6 +34,7 @@ bindAddress: 0.0.0.0
 bindAddressHardFail: false
 clientConnection:
   kubeconfig: ""
+clusterCIDR: ""
 configSyncPeriod: 15m
 conntrack:
   maxPerCore: 32768
@@ -43,9 +44,14 @@ conntrack:
   tcpEstablishedTimeout: 24h
   udpStreamTimeout: 0s
   udpTimeout: 0s
+detectLocal:
+  bridgeInterface: ""
+  interfaceNamePrefix: ""
+detectLocalMode: ClusterCIDR
 healthzBindAddress: 0.0.0.0:10256
 hostnameOverride: node1
 iptables:
+  localhostNodePorts: true
   minSyncPeriod: 1s
   syncPeriod: 30s
 logging:
@@ -53,11 +59,13 @@ logging:
   verbosity: 0
 metricsBindAddress: 127.0.0.1:10249
 mode: userspace
+nodePortAddresses:
+  - all
 oomScoreAdj: -999
 portRange: ""
 udpIdleTimeout: 30s
 # These have no field in this file; give them as flags beside --config FILE:
-#   --manifests '/etc/my files' --relay auto --rules auto --dial-timeouts 250ms,500ms,1s,2s --half-close-timeout 15m --udp-first-answer-timeout 5s --max-udp-flows 16384 --drain-timeout 30s --log-connections off
+#   --manifests '/etc/my files' --relay auto --rules auto --dial-timeouts 250ms,500ms,1s,2s --half-close-timeout 15m --udp-first-answer-timeout 5s --max-udp-flows 16384 --drain-removed-endpoints 0s --drain-timeout 30s --log-connections off
 `,
 	);
 });
@@ -81,6 +89,14 @@ it("file and flags together give the same Config again, without a warning", () =
 			"metrics-bind-address": fc.constantFrom([""], ["127.0.0.1:7"]),
 			"oom-score-adj": fc.constantFrom([""], ["0"], ["5"]),
 			"udp-timeout": fc.tuple(ms).map((text) => [...text]),
+			"nodeport-addresses": fc.constantFrom(["primary,10.0.0.0/8"], ["localhost,fd00::/8"], [""]),
+			"iptables-localhost-nodeports": fc.constantFrom(["true"], ["false"]),
+			"cluster-cidr": fc.constantFrom(["10.244.0.0/16,fd00::/56"], [""]),
+			"detect-local-mode": fc.constantFrom(["NodeCIDR"], [""]),
+			"pod-bridge-interface": fc.constantFrom(["cni0"], [""]),
+			"pod-interface-name-prefix": fc.constantFrom(["cali"], [""]),
+			"allow-external-ips": fc.constantFrom(["203.0.113.0/24"], ["none"], [""]),
+			"drain-removed-endpoints": fc.constantFrom(["0"], ["5m"]),
 			"drain-timeout": fc.tuple(ms).map((text) => [...text]),
 			"config-sync-period": fc.tuple(ms).map((text) => [...text]),
 			"iptables-min-sync-period": fc.constantFrom(["0"], ["30s"], ["7ms"]),

@@ -1,5 +1,6 @@
 import { describe, expect, test as it } from "vitest";
-import { chooseNodeAddress, type Interfaces, uplinksOf } from "../../../src/daemon/node-address.ts";
+import { chooseNodeAddress, uplinksOf } from "../../../src/daemon/node-address.ts";
+import type { Interfaces } from "../../../src/daemon/node-network.ts";
 import { type IpAddress, parseIpAddress } from "../../../src/services/address.ts";
 
 const lo = [

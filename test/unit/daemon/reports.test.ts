@@ -35,6 +35,7 @@ function facts(parts: Partial<DaemonFacts> = {}): DaemonFacts {
 		sync: { ...NO_SYNC, servicePorts: [cart, stock] },
 		rules: undefined,
 		engine: stats,
+		serviceHealth: { openPorts: () => 2, problems: () => [] },
 		failingEndpoints: () => new Map(),
 		connections: () => [],
 		logConnections: "off",

@@ -5,6 +5,7 @@ import { RulesDriver } from "../../../src/daemon/rules-driver.ts";
 import { SyncMetrics } from "../../../src/observe/sync-metrics.ts";
 import { CommandError, type CommandErrorCode } from "../../../src/rules/command-error.ts";
 import { systemClock } from "../../../src/shared/clock.ts";
+import { wantedRules } from "../../kit/bindings.ts";
 import { FakeXtables } from "../../kit/fake-xtables.ts";
 import { dns, web, web6 } from "../../kit/keeper.ts";
 import { recordingLog } from "../../kit/recording-log.ts";
@@ -44,7 +45,7 @@ function failRestores(count: number, code: CommandErrorCode = "COMMAND_LOCK_HELD
 }
 
 async function bringUp(bindings = [web, web6]): Promise<void> {
-	await driver.bringUp(bindings, false, signal);
+	await driver.bringUp(wantedRules(bindings), false, signal);
 	lines.length = 0;
 }
 

@@ -12,11 +12,12 @@ import type { Source } from "../../../src/sources/source.ts";
 import { rawService, rawSlice } from "../../kit/raw-objects.ts";
 import { recordingLog } from "../../kit/recording-log.ts";
 import { snapshotOf } from "../../kit/snapshots.ts";
+import { plainView } from "../../kit/views.ts";
 
 describe("PlanNotices", () => {
 	const sctp = rawService({ ports: [{ name: "sig", protocol: "SCTP", port: 36_412 }] });
 	const planOf = (services: unknown[]) =>
-		planServicePorts(snapshotOf(services), { serviceProxyName: undefined });
+		planServicePorts(snapshotOf(services), plainView, { serviceProxyName: undefined });
 
 	it("says once what is not served, and once that it is over", () => {
 		const { log, lines } = recordingLog();
@@ -58,8 +59,9 @@ describe("countChanges()", () => {
 describe("preferredPortsOf()", () => {
 	it("takes the first port of each key that is known", () => {
 		const address = parseIpAddress("10.96.0.10");
-		const key = planServicePorts(snapshotOf([rawService()]), { serviceProxyName: undefined })
-			.servicePorts[0]?.key;
+		const key = planServicePorts(snapshotOf([rawService()]), plainView, {
+			serviceProxyName: undefined,
+		}).servicePorts[0]?.key;
 		if (address === undefined || key === undefined) throw new TypeError("fixture");
 		const binding = {
 			protocol: "tcp",

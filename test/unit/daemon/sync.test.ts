@@ -1,6 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test as it, vi } from "vitest";
 import { type RulesPart, Sync } from "../../../src/daemon/sync.ts";
+import { DescriptorBudget } from "../../../src/proxies/descriptor-budget.ts";
 import type { ReconcileOutcome, RelayEngine } from "../../../src/proxies/engine.ts";
+import type { WantedRules } from "../../../src/rules/plan.ts";
+import { PLAIN_NETWORK } from "../../../src/services/node-network.ts";
 import type { Snapshot } from "../../../src/services/objects.ts";
 import { planServicePorts } from "../../../src/services/plan-service-ports.ts";
 import { toPort } from "../../../src/services/port.ts";
@@ -8,6 +11,7 @@ import type { Binding, ServicePort, ServicePortKey } from "../../../src/services
 import { silentLog } from "../../../src/shared/log.ts";
 import { rawService, rawSlice } from "../../kit/raw-objects.ts";
 import { snapshotOf } from "../../kit/snapshots.ts";
+import { plainView } from "../../kit/views.ts";
 
 beforeEach(() => {
 	vi.useFakeTimers();
@@ -34,6 +38,7 @@ class Recorder implements RulesPart {
 			await this.reconcileHang;
 			return this.#reconcile(wanted);
 		},
+		descriptors: new DescriptorBudget(1_000),
 		retire: (referenced) => void this.calls.push(`retire ${[...referenced].join(",")}`),
 		connections: () => [],
 		failingEndpoints: () => new Map(),
@@ -44,7 +49,7 @@ class Recorder implements RulesPart {
 		close: () => Promise.resolve(),
 	};
 
-	bringUp(bindings: readonly Binding[], verify: boolean): Promise<void> {
+	bringUp({ bindings }: WantedRules, verify: boolean): Promise<void> {
 		const names = bindings.map(({ name }) => name).join(",");
 		this.calls.push(`${verify ? "verify and " : ""}apply ${names}`);
 		if (this.rulesFail) return Promise.reject(new Error("xtables lock is held"));
@@ -77,7 +82,7 @@ class Recorder implements RulesPart {
 }
 
 function toBinding(servicePort: ServicePort): Binding {
-	const { key, name, protocol, family, port, virtualAddresses, endpoints } = servicePort;
+	const { key, name, protocol, family, port, virtualAddresses, nodePort, endpoints } = servicePort;
 	return {
 		key,
 		name,
@@ -85,9 +90,10 @@ function toBinding(servicePort: ServicePort): Binding {
 		family,
 		port,
 		virtualAddresses,
+		nodePort,
 		proxyPort: toPort(40_000),
 		listenAddress: undefined,
-		refuses: endpoints.length === 0,
+		verdict: endpoints.length === 0 ? "reject" : "serve",
 	};
 }
 
@@ -96,12 +102,13 @@ function aSync(recorder: Recorder, initial?: Snapshot, log = silentLog) {
 	let inForceCalls = 0;
 	const sync = new Sync({
 		snapshot: () => snapshot,
-		plan: (current) => planServicePorts(current, { serviceProxyName: undefined }),
+		plan: (current) => planServicePorts(current, plainView, { serviceProxyName: undefined }),
 		onPlan: () => {},
 		onInForce: () => {
 			inForceCalls += 1;
 		},
 		engine: recorder.engine,
+		network: () => PLAIN_NETWORK,
 		rules: recorder,
 		rulesMinIntervalMs: 1_000,
 		modelPeriodMs: 900_000,

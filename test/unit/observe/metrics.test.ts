@@ -221,6 +221,7 @@ describe("createMetrics()", () => {
 				servicePorts: 7,
 				listenProblems: 1,
 				conntrackDeletions: 5,
+				healthChecks: { openPorts: 18, problems: 19 },
 				sources: [
 					{ name: 'a"b', synced: true, ageSeconds: 3.5, failing: true, rejectedObjects: 2 },
 					{ name: "c", synced: false, ageSeconds: undefined, failing: false, rejectedObjects: 0 },
@@ -248,6 +249,8 @@ describe("createMetrics()", () => {
 			"service_ports 7",
 			"listeners 6",
 			"listen_problems 1",
+			"health_check_ports 18",
+			"health_check_problems 19",
 			"tcp_connections 11",
 			"udp_flows 12",
 			"accept_paused 1",

@@ -9,6 +9,7 @@ import {
 	servicePortName,
 } from "../../../src/services/service-port.ts";
 import type { Log } from "../../../src/shared/log.ts";
+import { aVirtualAddress } from "../../kit/bindings.ts";
 
 export function anAddress(text: string) {
 	const address = parseIpAddress(text);
@@ -46,11 +47,11 @@ export function aServicePort(parts: ServicePortParts = {}): ServicePort {
 		name: servicePortName("shop", name, "http"),
 		port: toPort(80),
 		virtualAddresses: [
-			{
-				kind: "ClusterIP",
-				address: anAddress(family === "ipv4" ? "10.96.0.10" : "fd10:96::10"),
-			},
+			aVirtualAddress(anAddress(family === "ipv4" ? "10.96.0.10" : "fd10:96::10")),
 		],
+		nodePort: undefined,
+		pool: "cluster",
+		whenEmpty: "reject",
 		sessionAffinity: parts.sessionAffinity ?? { type: "None" },
 		endpoints: parts.endpoints ?? [],
 	};

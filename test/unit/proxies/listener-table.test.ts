@@ -1,4 +1,5 @@
 import { describe, expect, test as it } from "vitest";
+import { createBalancer } from "../../../src/balancing/balancer.ts";
 import { DescriptorBudget } from "../../../src/proxies/descriptor-budget.ts";
 import type { ListenTarget, ServicePortListener } from "../../../src/proxies/listener.ts";
 import { ListenerTable } from "../../../src/proxies/listener-table.ts";
@@ -33,6 +34,7 @@ class World {
 		return Promise.resolve({
 			proxyPort,
 			listenAddress: target.address,
+			balancer: createBalancer({ now: () => 0, random: () => 0 }),
 			failingEndpoints: () => this.failing.get(serviceName) ?? [],
 			update: () => this.events.push(`update ${serviceName}`),
 			close: () => this.events.push(`close ${serviceName} ${target.address ?? "*"}`),

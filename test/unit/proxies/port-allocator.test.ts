@@ -1,4 +1,5 @@
 import { describe, expect, test as it } from "vitest";
+import { createBalancer } from "../../../src/balancing/balancer.ts";
 import type { ServicePortListener } from "../../../src/proxies/listener.ts";
 import {
 	PortAllocator,
@@ -28,6 +29,7 @@ function aHost(...inUse: number[]) {
 		return Promise.resolve({
 			proxyPort,
 			listenAddress: undefined,
+			balancer: createBalancer({ now: () => 0, random: () => 0 }),
 			failingEndpoints: () => [],
 			update: () => {},
 			close: () => {},

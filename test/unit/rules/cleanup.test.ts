@@ -4,7 +4,7 @@ import { CommandError } from "../../../src/rules/command-error.ts";
 import { planRules } from "../../../src/rules/plan.ts";
 import { restoreText } from "../../../src/rules/restore-text.ts";
 import { parseSavedRules } from "../../../src/rules/saved-rules.ts";
-import { aBinding } from "../../kit/bindings.ts";
+import { aBinding, wantedRules } from "../../kit/bindings.ts";
 import { FakeXtables } from "../../kit/fake-xtables.ts";
 
 const { signal } = new AbortController();
@@ -13,8 +13,8 @@ const readTextFile = () => Promise.resolve("");
 function aHostWithRules(): FakeXtables {
 	const host = new FakeXtables();
 	const bindings = [aBinding(), aBinding({ addresses: ["fd96::10"] })];
-	host.ipv4.restore(restoreText(planRules(bindings, "ipv4"), parseSavedRules("")));
-	host.ipv6.restore(restoreText(planRules(bindings, "ipv6"), parseSavedRules("")));
+	host.ipv4.restore(restoreText(planRules(wantedRules(bindings), "ipv4"), parseSavedRules("")));
+	host.ipv6.restore(restoreText(planRules(wantedRules(bindings), "ipv6"), parseSavedRules("")));
 	return host;
 }
 
@@ -75,7 +75,7 @@ it("cleanup() ends UDP flows that led to a proxy port, and no others", async () 
 		port: 53,
 		listenAddress: "10.1.0.1",
 	});
-	runner.ipv4.restore(restoreText(planRules([dns], "ipv4"), parseSavedRules("")));
+	runner.ipv4.restore(restoreText(planRules(wantedRules([dns]), "ipv4"), parseSavedRules("")));
 	const flow = (from: string, port: number) =>
 		`udp 17 29 src=10.1.0.2 dst=10.96.0.53 sport=4000 dport=53 src=${from} dst=10.1.0.2 sport=${port} dport=4000 mark=0 use=1`;
 	runner.conntrack = [flow("10.1.0.1", 30_001), flow("10.2.1.2", 53)];

@@ -5,6 +5,8 @@ import {
 	parseConntrackLine,
 	staleUdpEntries,
 } from "../../../src/rules/conntrack-entries.ts";
+import { type UdpTarget, udpTargets } from "../../../src/rules/udp-targets.ts";
+import { PLAIN_NETWORK } from "../../../src/services/node-network.ts";
 import { aBinding } from "../../kit/bindings.ts";
 
 const dns = aBinding({
@@ -17,6 +19,7 @@ const dns = aBinding({
 
 function entry(fields: Partial<ConntrackEntry> = {}): ConntrackEntry {
 	return {
+		originalSource: "10.1.0.2",
 		originalDestination: "10.96.0.53",
 		originalPort: 53,
 		replySource: "10.1.0.1",
@@ -40,7 +43,7 @@ it.each([
 	],
 	[
 		"udp      17 29 src=fd10::2 dst=fd96::53 sport=45000 dport=53 src=fd10::1 dst=fd10::2 sport=30053 dport=45000 mark=0 use=1",
-		entry({ originalDestination: "fd96::53", replySource: "fd10::1" }),
+		entry({ originalSource: "fd10::2", originalDestination: "fd96::53", replySource: "fd10::1" }),
 	],
 	[
 		"tcp      6 431999 ESTABLISHED src=10.1.0.2 dst=10.96.0.53 sport=45000 dport=53 src=10.1.0.1 dst=10.1.0.2 sport=30053 dport=45000 [ASSURED] mark=0 use=1",
@@ -52,7 +55,14 @@ it.each([
 	expect(parseConntrackLine(line)).toEqual(expected);
 });
 
-const past = { address: "10.96.0.53", port: 53, proxyPort: 29_999, listenAddress: undefined };
+const past: UdpTarget = {
+	address: "10.96.0.53",
+	port: 53,
+	proxyPort: 29_999,
+	listenAddress: undefined,
+	clients: "all",
+	serves: true,
+};
 
 it.each([
 	["leads to the present proxy port", entry(), [dns], [], false],
@@ -66,7 +76,13 @@ it.each([
 	["leads to an old proxy port", entry({ replyPort: 29_999 }), [dns], [], true],
 	["leads to an old listen address", entry({ replySource: "10.8.0.1" }), [dns], [], true],
 	["leads to a Pod, as kube-proxy would", entry({ replySource: "10.2.1.2" }), [dns], [], true],
-	["is for a ServicePort that refuses", entry(), [{ ...dns, refuses: true }], [], true],
+	[
+		"is for a ServicePort that refuses",
+		entry(),
+		[{ ...dns, verdict: "reject" as const }],
+		[],
+		true,
+	],
 	["is for another port", entry({ originalPort: 54 }), [dns], [], false],
 	["is for another address", entry({ originalDestination: "10.96.0.54" }), [dns], [], false],
 	["is for a removed ServicePort", entry({ replyPort: 29_999 }), [], [past], true],
@@ -100,7 +116,12 @@ it.each([
 		true,
 	],
 ])("an entry that %s", (_, found, current, gone, isStale) => {
-	expect(staleUdpEntries([found], { current, gone })).toEqual(isStale ? [found] : []);
+	const expectation = {
+		current: udpTargets(current, "ipv4", PLAIN_NETWORK),
+		gone,
+		clientsAt: () => undefined,
+	};
+	expect(staleUdpEntries([found], expectation)).toEqual(isStale ? [found] : []);
 });
 
 it("deletionArgs() names exactly the wrong target", () => {

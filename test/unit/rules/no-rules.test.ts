@@ -1,12 +1,12 @@
 import { expect, it } from "vitest";
 import { createNoRules } from "../../../src/rules/no-rules.ts";
-import { aBinding } from "../../kit/bindings.ts";
+import { aBinding, wantedRules } from "../../kit/bindings.ts";
 
 it("createNoRules() keeps nothing and runs nothing", async () => {
 	const keeper = createNoRules();
 	const { signal } = new AbortController();
 
-	expect(await keeper.apply([aBinding()], signal)).toEqual({ families: [] });
+	expect(await keeper.apply(wantedRules([aBinding()]), signal)).toEqual({ families: [] });
 	expect(await keeper.verify(signal)).toEqual({ families: [] });
 	expect(await keeper.captureOff(signal)).toEqual({ families: [] });
 	expect(await keeper.remove(signal)).toEqual({ families: [] });

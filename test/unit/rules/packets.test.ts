@@ -3,7 +3,7 @@ import { planRules, withoutCapture } from "../../../src/rules/plan.ts";
 import { restoreText } from "../../../src/rules/restore-text.ts";
 import { parseSavedRules } from "../../../src/rules/saved-rules.ts";
 import type { Binding } from "../../../src/services/service-port.ts";
-import { aBinding } from "../../kit/bindings.ts";
+import { aBinding, wantedRules } from "../../kit/bindings.ts";
 import { type Packet, PacketTracer, type TracerOptions } from "../../kit/packet-tracer.ts";
 
 // Addresses: client 10.1.0.2 on the node's eth0 (10.1.0.1, 192.168.77.1), services 10.96.0.0/16.
@@ -18,11 +18,11 @@ const dns = aBinding({
 	proxyPort: 30_053,
 	listenAddress: "192.168.77.1",
 });
-const emptyWeb: Binding = { ...web, refuses: true };
-const emptyDns: Binding = { ...dns, refuses: true };
+const emptyWeb: Binding = { ...web, verdict: "reject" };
+const emptyDns: Binding = { ...dns, verdict: "reject" };
 
 function tracer(bindings: readonly Binding[], options: Partial<TracerOptions> = {}): PacketTracer {
-	const text = restoreText(planRules(bindings, "ipv4"), parseSavedRules(""));
+	const text = restoreText(planRules(wantedRules(bindings), "ipv4"), parseSavedRules(""));
 	return new PacketTracer(text, { nodeAddresses, ...options });
 }
 
@@ -141,7 +141,7 @@ it("a connection that somebody else's DNAT leads to another port is left to the 
 });
 
 it("after captureOff new connections pass by and established ones go on", () => {
-	const off = withoutCapture(planRules([web], "ipv4"));
+	const off = withoutCapture(planRules(wantedRules([web]), "ipv4"));
 	const text = restoreText(off, parseSavedRules(""));
 	const trace = new PacketTracer(text, { nodeAddresses, inputPolicy: "DROP" });
 	const natTo = { address: "10.1.0.1", port: 30_001 };

@@ -4,11 +4,11 @@ import { planRules, withoutCapture } from "../../../src/rules/plan.ts";
 import { restoreText } from "../../../src/rules/restore-text.ts";
 import { parseSavedRules } from "../../../src/rules/saved-rules.ts";
 import type { Binding } from "../../../src/services/service-port.ts";
-import { aBinding } from "../../kit/bindings.ts";
+import { aBinding, wantedRules } from "../../kit/bindings.ts";
 
 /** What is given to a kernel that holds nothing of ours. */
 function textFor(bindings: readonly Binding[]): string {
-	return restoreText(planRules(bindings, "ipv4"), parseSavedRules(""));
+	return restoreText(planRules(wantedRules(bindings), "ipv4"), parseSavedRules(""));
 }
 
 it("restoreText() of one TCP and one UDP ServicePort", () => {
@@ -26,6 +26,7 @@ it("restoreText() of one TCP and one UDP ServicePort", () => {
 
 	expect(text).toBe(`*filter
 :KUBE-NODEPORT-NON-LOCAL - [0:0]
+:KUBE-LB-SOURCE-RANGES - [0:0]
 -I INPUT 1 -m comment --comment "Ensure that non-local NodePort traffic can flow" -j KUBE-NODEPORT-NON-LOCAL
 -A KUBE-NODEPORT-NON-LOCAL -m conntrack --ctstate RELATED,ESTABLISHED -m conntrack --ctstate DNAT -j ACCEPT
 -A KUBE-NODEPORT-NON-LOCAL -m conntrack --ctstate RELATED,ESTABLISHED -j RETURN
@@ -54,10 +55,15 @@ COMMIT
 it("planRules() keeps the families apart and writes IPv6 as ip6tables wants it", () => {
 	const bindings = [
 		aBinding(),
-		aBinding({ addresses: ["fd96::10"], protocol: "udp", listenAddress: "fd10::1", refuses: true }),
+		aBinding({
+			addresses: ["fd96::10"],
+			protocol: "udp",
+			listenAddress: "fd10::1",
+			verdict: "reject",
+		}),
 	];
 
-	const { chains, keys } = planRules(bindings, "ipv6");
+	const { chains, keys } = planRules(wantedRules(bindings), "ipv6");
 
 	expect(chains.get("KUBE-PORTALS-HOST")).toEqual([
 		'-A KUBE-PORTALS-HOST -d fd96::10/128 -p udp -m udp --dport 80 -m comment --comment "shop/cart:http/udp/ipv6" -j DNAT --to-destination [fd10::1]:30001',
@@ -77,14 +83,16 @@ it("planRules() puts at most 15 ports into one rule", () => {
 		}),
 	);
 
-	const rules = planRules(bindings, "ipv4").chains.get("KUBE-NODEPORT-NON-LOCAL") ?? [];
+	const rules =
+		planRules(wantedRules(bindings), "ipv4").chains.get("KUBE-NODEPORT-NON-LOCAL") ?? [];
 	const counts = rules.map((rule) => /--dports (\S+)/.exec(rule)?.[1]?.split(",").length);
 
 	expect(counts).toEqual([undefined, undefined, 15, 15, 1, 15, 15, 1]);
 });
 
 it("planRules() gives every address of a ServicePort its rule, in numeric order", () => {
-	const plan = planRules([aBinding({ addresses: ["10.96.0.20", "10.96.0.3"] })], "ipv4");
+	const bindings = [aBinding({ addresses: ["10.96.0.20", "10.96.0.3"] })];
+	const plan = planRules(wantedRules(bindings), "ipv4");
 
 	expect(plan.chains.get("KUBE-PORTALS-CONTAINER")?.map((rule) => rule.split(" ")[3])).toEqual([
 		"10.96.0.3/32",
@@ -93,14 +101,14 @@ it("planRules() gives every address of a ServicePort its rule, in numeric order"
 });
 
 it("planRules() with nothing to serve still lets established flows go on", () => {
-	const { chains } = planRules([], "ipv4");
+	const { chains } = planRules(wantedRules([]), "ipv4");
 
 	expect(chains.get("KUBE-PORTALS-CONTAINER")).toEqual([]);
 	expect(chains.get("KUBE-NODEPORT-NON-LOCAL")).toHaveLength(2);
 });
 
 it("withoutCapture() takes only what leads new connections in", () => {
-	const plan = planRules([aBinding()], "ipv4");
+	const plan = planRules(wantedRules([aBinding()]), "ipv4");
 
 	const off = withoutCapture(plan);
 
@@ -118,7 +126,7 @@ const anyBinding = fc
 		protocol: fc.constantFrom("tcp" as const, "udp" as const),
 		port: fc.integer({ min: 1, max: 65_535 }),
 		proxyPort: fc.integer({ min: 1, max: 65_535 }),
-		refuses: fc.boolean(),
+		verdict: fc.constantFrom("serve", "reject", "drop"),
 		addresses: fc.constantFrom(["10.96.0.1"], ["10.96.7.7", "10.96.0.1"], ["fd96::1"]),
 	})
 	.map(aBinding);
@@ -128,7 +136,9 @@ it("planRules() gives the same text whatever the order", () => {
 	fc.assert(
 		fc.property(bindings, fc.integer(), (own, seed) => {
 			const other = own.toSorted((a, b) => ((a.port * seed) % 97) - ((b.port * seed) % 97));
-			expect(planRules(other, "ipv4").text).toBe(planRules(own, "ipv4").text);
+			expect(planRules(wantedRules(other), "ipv4").text).toBe(
+				planRules(wantedRules(own), "ipv4").text,
+			);
 		}),
 	);
 });

@@ -3,7 +3,7 @@ import { planRules } from "../../../src/rules/plan.ts";
 import { previousBindings } from "../../../src/rules/previous.ts";
 import { restoreText } from "../../../src/rules/restore-text.ts";
 import { parseSavedRules } from "../../../src/rules/saved-rules.ts";
-import { aBinding } from "../../kit/bindings.ts";
+import { aBinding, wantedRules } from "../../kit/bindings.ts";
 
 function savedRule(rule: string) {
 	return parseSavedRules(
@@ -20,8 +20,12 @@ it("previousBindings() reads back what was planned, both families", () => {
 		port: 53,
 		listenAddress: "fd10::1",
 	});
-	const saved4 = parseSavedRules(restoreText(planRules([web], "ipv4"), parseSavedRules("")));
-	const saved6 = parseSavedRules(restoreText(planRules([dns], "ipv6"), parseSavedRules("")));
+	const saved4 = parseSavedRules(
+		restoreText(planRules(wantedRules([web]), "ipv4"), parseSavedRules("")),
+	);
+	const saved6 = parseSavedRules(
+		restoreText(planRules(wantedRules([dns]), "ipv6"), parseSavedRules("")),
+	);
 
 	expect(previousBindings(saved4, "ipv4")).toEqual([
 		{

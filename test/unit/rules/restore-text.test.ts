@@ -2,10 +2,10 @@ import { expect, it } from "vitest";
 import { planRules } from "../../../src/rules/plan.ts";
 import { putBackText, removalText, restoreText } from "../../../src/rules/restore-text.ts";
 import { parseSavedRules } from "../../../src/rules/saved-rules.ts";
-import { aBinding } from "../../kit/bindings.ts";
+import { aBinding, wantedRules } from "../../kit/bindings.ts";
 import { FakeTables } from "../../kit/fake-xtables.ts";
 
-const plan = planRules([aBinding()], "ipv4");
+const plan = planRules(wantedRules([aBinding()]), "ipv4");
 const nothing = parseSavedRules("");
 
 it("applying the same text again changes nothing, not even the number of rules", () => {
@@ -51,7 +51,7 @@ it("putBackText() makes a table as it was, where our chains were there", () => {
 	const tables = new FakeTables();
 	tables.restore(restoreText(plan, nothing));
 	const before = tables.save();
-	tables.restore(restoreText(planRules([], "ipv4"), parseSavedRules(before)));
+	tables.restore(restoreText(planRules(wantedRules([]), "ipv4"), parseSavedRules(before)));
 	expect(tables.save()).not.toBe(before);
 
 	for (const table of ["filter", "nat"] as const) {

@@ -2,6 +2,7 @@ import { beforeEach, expect, it } from "vitest";
 import { findTools } from "../../../src/rules/find-tools.ts";
 import { createRuleKeeper, type RuleKeeper } from "../../../src/rules/rule-keeper.ts";
 import { chooseVariant } from "../../../src/rules/variant.ts";
+import { wantedRules } from "../../kit/bindings.ts";
 import { FakeXtables } from "../../kit/fake-xtables.ts";
 import { faultyRunner, seededRandom } from "../../kit/faulty-runner.ts";
 import { dns, keeperOn, shop, states, web, web6 } from "../../kit/keeper.ts";
@@ -50,7 +51,7 @@ it.each<[string, () => void, string]>([
 		"doubled",
 	],
 ])("verify() puts %s right, once", async (_, damage, drift) => {
-	await keeper.apply([web], signal);
+	await keeper.apply(wantedRules([web]), signal);
 	const before = host.ipv4.save();
 	damage();
 
@@ -64,17 +65,17 @@ it.each<[string, () => void, string]>([
 });
 
 it("a plan that came to nothing after a flush is not put back by verify()", async () => {
-	await keeper.apply([web], signal);
+	await keeper.apply(wantedRules([web]), signal);
 	host.ipv4.flush();
 
-	await keeper.apply([], signal);
+	await keeper.apply(wantedRules([]), signal);
 	await keeper.verify(signal);
 
 	expect(host.ipv4.save()).not.toContain("KUBE");
 });
 
 it("a jump that goes between look and restore does not make the apply fail", async () => {
-	await keeper.apply([web], signal);
+	await keeper.apply(wantedRules([web]), signal);
 	const output = host.ipv4.chains("nat").get("OUTPUT") ?? [];
 	const [jump = ""] = output;
 	output.push(jump);
@@ -93,16 +94,16 @@ it("rules that somebody wrote into our chains right after the apply are not take
 		if (command === "iptables-nft-save" && captured().length > 0) captured().push("-j RETURN");
 	};
 
-	const { families } = await keeper.apply([web], signal);
+	const { families } = await keeper.apply(wantedRules([web]), signal);
 	expect(families[0]?.result).toMatchObject({ error: { code: "RULES_NOT_IN_FORCE" } });
 
 	host.meddle = () => {};
-	expect(await states(keeper.apply([web], signal))).toEqual(["applied", "intact"]);
+	expect(await states(keeper.apply(wantedRules([web]), signal))).toEqual(["applied", "intact"]);
 	expect(captured()).toHaveLength(1);
 });
 
 it("verify() does not touch rules that are intact", async () => {
-	await keeper.apply([web], signal);
+	await keeper.apply(wantedRules([web]), signal);
 	host.ran.length = 0;
 
 	await keeper.verify(signal);
@@ -122,7 +123,7 @@ it("whatever commands fail, the last plan is in force in the end and nothing is 
 		const wanted = [web, shop, dns, web6].filter(() => random() < 0.6);
 		if (random() < 0.1) host.ipv4.flush();
 		for (let attempt = 0; attempt < 50; attempt += 1) {
-			const outcome = await shaky.apply(wanted, signal);
+			const outcome = await shaky.apply(wantedRules(wanted), signal);
 			if (outcome.families.every(({ result }) => result.state !== "failed")) break;
 		}
 		while ((await states(shaky.verify(signal))).includes("failed"));

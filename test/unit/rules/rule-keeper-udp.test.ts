@@ -3,6 +3,7 @@ import { beforeEach, expect, it } from "vitest";
 import { CommandError } from "../../../src/rules/command-error.ts";
 import type { RuleKeeper } from "../../../src/rules/rule-keeper.ts";
 import type { Binding } from "../../../src/services/service-port.ts";
+import { wantedRules } from "../../kit/bindings.ts";
 import { FakeXtables } from "../../kit/fake-xtables.ts";
 import { dns, keeperOn, shop, states, web } from "../../kit/keeper.ts";
 
@@ -25,27 +26,27 @@ it("UDP flows are looked at when UDP rules have changed, and at no other time", 
 		await keeper.cleanFlows(signal);
 		return host.ran.filter((command) => command.startsWith("conntrack -L")).length;
 	};
-	await keeper.apply([web], signal);
+	await keeper.apply(wantedRules([web]), signal);
 	expect(await listings()).toBe(0);
-	await keeper.apply([web, dns], signal);
+	await keeper.apply(wantedRules([web, dns]), signal);
 	expect(await listings()).toBe(1);
-	await keeper.apply([shop, dns], signal);
+	await keeper.apply(wantedRules([shop, dns]), signal);
 	await keeper.verify(signal);
 	expect(await listings()).toBe(1);
 	host.ipv4.flush();
 	await keeper.verify(signal);
 	expect(await listings()).toBe(2);
-	await keeper.apply([shop], signal);
+	await keeper.apply(wantedRules([shop]), signal);
 	expect(await listings()).toBe(3);
 });
 
 it("a conntrack that hangs holds up no change of the rules", async () => {
 	host.hangs = (command) => command.startsWith("conntrack");
 	const cleaning = new AbortController();
-	await keeper.apply([dns], signal);
+	await keeper.apply(wantedRules([dns]), signal);
 	const cleaned = keeper.cleanFlows(cleaning.signal);
 
-	expect(await states(keeper.apply([web], signal))).toEqual(["applied", "intact"]);
+	expect(await states(keeper.apply(wantedRules([web]), signal))).toEqual(["applied", "intact"]);
 	expect(await states(keeper.remove(signal))).toEqual(["applied", "applied"]);
 
 	cleaning.abort();
@@ -58,7 +59,7 @@ it("a conntrack that hangs holds up no change of the rules", async () => {
 it("cleanings at the same time are done one after the other", async () => {
 	host.hangs = (command) => command.startsWith("conntrack");
 	const first = new AbortController();
-	await keeper.apply([dns], signal);
+	await keeper.apply(wantedRules([dns]), signal);
 	const cleanings = [keeper.cleanFlows(first.signal), keeper.cleanFlows(signal)];
 	await setImmediate();
 	expect(host.ran.filter((command) => command.startsWith("conntrack"))).toHaveLength(1);
@@ -75,31 +76,31 @@ it("cleanings at the same time are done one after the other", async () => {
 it.each<[string, Binding[], Binding[], readonly string[], number]>([
 	["a flow from before the rule", [], [dns], [flow(53, "10.96.0.53")], 1],
 	["a flow of a removed ServicePort", [dns], [], [flow(30_053), flow(53, "10.2.1.2")], 1],
-	["a flow of one that refuses now", [dns], [{ ...dns, refuses: true }], [flow(30_053)], 1],
+	["a flow of one that refuses now", [dns], [{ ...dns, verdict: "reject" }], [flow(30_053)], 1],
 	["a flow that is right", [web], [dns], [flow(30_053)], 0],
 ])("%s is dealt with", async (_, before, after, flows, deletions) => {
-	await keeper.apply(before, signal);
+	await keeper.apply(wantedRules(before), signal);
 	host.conntrack = flows;
 
-	await keeper.apply(after, signal);
+	await keeper.apply(wantedRules(after), signal);
 	await keeper.cleanFlows(signal);
 
 	expect(host.deletions.join("").split("\n").filter(Boolean)).toHaveLength(deletions);
 });
 
 it("a successor deletes flows to the predecessor's port, also of ServicePorts that went meanwhile", async () => {
-	await keeper.apply([dns], signal);
+	await keeper.apply(wantedRules([dns]), signal);
 	const successor = await keeperOn(host);
 	host.conntrack = [flow(30_053)];
 
-	await successor.apply([web], signal);
+	await successor.apply(wantedRules([web]), signal);
 	await successor.cleanFlows(signal);
 
 	expect(host.deletions).toHaveLength(1);
 });
 
 it("captureOff() leaves UDP flows alone, remove() ends them", async () => {
-	await keeper.apply([dns], signal);
+	await keeper.apply(wantedRules([dns]), signal);
 	await keeper.cleanFlows(signal);
 	host.conntrack = [flow(30_053)];
 
@@ -117,7 +118,7 @@ it("without conntrack rules are applied all the same, and it is counted", async 
 			? new CommandError("COMMAND_NOT_INSTALLED", { file: "conntrack" })
 			: undefined;
 
-	expect(await states(keeper.apply([dns], signal))).toEqual(["applied", "intact"]);
+	expect(await states(keeper.apply(wantedRules([dns]), signal))).toEqual(["applied", "intact"]);
 
 	expect(await keeper.cleanFlows(signal)).toEqual([
 		{ family: "ipv4", result: { state: "absent" } },
@@ -127,7 +128,7 @@ it("without conntrack rules are applied all the same, and it is counted", async 
 });
 
 it("a repair after captureOff() leaves flows alone that whoever took over has made", async () => {
-	await keeper.apply([dns], signal);
+	await keeper.apply(wantedRules([dns]), signal);
 	await keeper.cleanFlows(signal);
 	await keeper.captureOff(signal);
 	host.conntrack = [flow(53, "10.2.1.2")];

@@ -2,6 +2,8 @@ import { beforeEach, expect, it } from "vitest";
 import { JUMPS } from "../../../src/rules/chains.ts";
 import { CommandError } from "../../../src/rules/command-error.ts";
 import type { RuleKeeper } from "../../../src/rules/rule-keeper.ts";
+import type { Binding } from "../../../src/services/service-port.ts";
+import { wantedRules } from "../../kit/bindings.ts";
 import { FakeXtables } from "../../kit/fake-xtables.ts";
 import { keeperOn, shop, states, web } from "../../kit/keeper.ts";
 
@@ -28,9 +30,9 @@ const NONE = [0, 0, 0, 0, 0];
 const ONCE = [1, 1, 1, 1, 1];
 
 /** One try of whoever drives the keeper: a look, then what is wanted. */
-async function tryAgain(...bindings: Parameters<RuleKeeper["apply"]>[0]): Promise<string> {
+async function tryAgain(...bindings: readonly Binding[]): Promise<string> {
 	await keeper.verify(signal);
-	return (await states(keeper.apply(bindings, signal)))[0] ?? "";
+	return (await states(keeper.apply(wantedRules(bindings), signal)))[0] ?? "";
 }
 
 it("a listing that shows nothing from the start: each try fails, and none leaves a jump", async () => {
@@ -39,7 +41,7 @@ it("a listing that shows nothing from the start: each try fails, and none leaves
 		expect(await tryAgain(web)).toBe("failed");
 		expect(jumps()).toEqual(NONE);
 	}
-	const { families } = await keeper.apply([web], signal);
+	const { families } = await keeper.apply(wantedRules([web]), signal);
 	expect(families[0]?.result).toMatchObject({
 		error: {
 			code: "RULES_NOT_IN_FORCE",
@@ -53,7 +55,7 @@ it("a listing that shows nothing from the start: each try fails, and none leaves
 });
 
 it("a listing that shows nothing later: each jump stays once, and so does what it leads to", async () => {
-	await keeper.apply([web], signal);
+	await keeper.apply(wantedRules([web]), signal);
 	host.listsNothing = true;
 	for (let round = 0; round < 5; round += 1) {
 		expect(await tryAgain(web, shop)).toBe("failed");
@@ -87,7 +89,7 @@ it.each([
 	["after tries that failed", () => tryAgain(shop)],
 	["after nothing was wanted any more", () => tryAgain()],
 ])("remove() removes what no listing shows, %s", async (_, before) => {
-	await keeper.apply([web], signal);
+	await keeper.apply(wantedRules([web]), signal);
 	host.listsNothing = true;
 	await before();
 
@@ -97,7 +99,7 @@ it.each([
 });
 
 it("remove() takes more jumps away than we know of", async () => {
-	await keeper.apply([web], signal);
+	await keeper.apply(wantedRules([web]), signal);
 	const output = host.ipv4.chains("nat").get("OUTPUT") ?? [];
 	output.push(...output, ...output);
 	host.listsNothing = true;
@@ -108,7 +110,7 @@ it("remove() takes more jumps away than we know of", async () => {
 });
 
 it("remove() fails while what no listing shows cannot be removed, and succeeds after", async () => {
-	await keeper.apply([web], signal);
+	await keeper.apply(wantedRules([web]), signal);
 	host.listsNothing = true;
 	host.failBefore = (command) =>
 		command.startsWith("iptables-nft-restore")
@@ -129,7 +131,7 @@ it("remove() fails while what no listing shows cannot be removed, and succeeds a
 });
 
 it("remove() after a flush finds that nothing is left, and runs nothing more the second time", async () => {
-	await keeper.apply([web], signal);
+	await keeper.apply(wantedRules([web]), signal);
 	host.ipv4.flush();
 	expect(await states(keeper.remove(signal))).toEqual(["applied", "applied"]);
 	expect(host.ipv4.save()).not.toContain("KUBE");
@@ -143,6 +145,6 @@ it("remove() runs no blind removal where nothing was ever put in", async () => {
 		command.startsWith("iptables-nft-restore")
 			? new CommandError("COMMAND_NO_KERNEL_SUPPORT", { file: "iptables-nft-restore" })
 			: undefined;
-	expect(await states(keeper.apply([web], signal))).toEqual(["failed", "intact"]);
+	expect(await states(keeper.apply(wantedRules([web]), signal))).toEqual(["failed", "intact"]);
 	expect(await states(keeper.remove(signal))).toEqual(["applied", "applied"]);
 });

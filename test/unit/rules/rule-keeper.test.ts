@@ -5,6 +5,7 @@ import type { CommandRunner } from "../../../src/rules/command-runner.ts";
 import { findTools } from "../../../src/rules/find-tools.ts";
 import { createRuleKeeper, type RuleKeeper } from "../../../src/rules/rule-keeper.ts";
 import { chooseVariant } from "../../../src/rules/variant.ts";
+import { wantedRules } from "../../kit/bindings.ts";
 import { FakeXtables } from "../../kit/fake-xtables.ts";
 import { dns, keeperOn, shop, states, web, web6 } from "../../kit/keeper.ts";
 
@@ -24,22 +25,28 @@ function captured(): string[] {
 }
 
 it("apply() sets each family with one restore, and runs nothing when nothing changed", async () => {
-	expect(await states(keeper.apply([web, web6], signal))).toEqual(["applied", "applied"]);
+	expect(await states(keeper.apply(wantedRules([web, web6]), signal))).toEqual([
+		"applied",
+		"applied",
+	]);
 	expect(host.ran.filter((command) => command.includes("-restore"))).toEqual([
 		"iptables-nft-restore --noflush --wait 5",
 		"ip6tables-nft-restore --noflush --wait 5",
 	]);
 	host.ran.length = 0;
 
-	expect(await states(keeper.apply([web6, web], signal))).toEqual(["intact", "intact"]);
+	expect(await states(keeper.apply(wantedRules([web6, web]), signal))).toEqual([
+		"intact",
+		"intact",
+	]);
 	expect(host.ran).toEqual([]);
 });
 
 it("apply() leaves a family without bindings and without rules alone", async () => {
-	await keeper.apply([web], signal);
+	await keeper.apply(wantedRules([web]), signal);
 
 	expect(host.ipv6.save()).toBe("");
-	expect(await states(keeper.apply([], signal))).toEqual(["applied", "intact"]);
+	expect(await states(keeper.apply(wantedRules([]), signal))).toEqual(["applied", "intact"]);
 	expect(captured()).toEqual([]);
 });
 
@@ -49,23 +56,29 @@ it("apply() of one family goes on when the other fails", async () => {
 			? new CommandError("COMMAND_LOCK_HELD", { file: "iptables-nft-restore" })
 			: undefined;
 
-	expect(await states(keeper.apply([web, web6], signal))).toEqual(["failed", "applied"]);
+	expect(await states(keeper.apply(wantedRules([web, web6]), signal))).toEqual([
+		"failed",
+		"applied",
+	]);
 	expect([...keeper.inForce()]).toEqual([web6.key]);
 	expect(host.ipv4.save()).not.toContain("KUBE");
 
 	host.failBefore = () => undefined;
-	expect(await states(keeper.apply([web, web6], signal))).toEqual(["applied", "intact"]);
+	expect(await states(keeper.apply(wantedRules([web, web6]), signal))).toEqual([
+		"applied",
+		"intact",
+	]);
 });
 
 it("apply() that fails keeps the old rules in force, and says so", async () => {
-	await keeper.apply([web], signal);
+	await keeper.apply(wantedRules([web]), signal);
 	const before = host.ipv4.save();
 	host.failBefore = (command) =>
 		command.includes("-restore")
 			? new CommandError("COMMAND_LOCK_HELD", { file: "iptables-nft-restore" })
 			: undefined;
 
-	const { families } = await keeper.apply([shop], signal);
+	const { families } = await keeper.apply(wantedRules([shop]), signal);
 
 	expect(families[0]?.result).toMatchObject({
 		state: "failed",
@@ -77,12 +90,12 @@ it("apply() that fails keeps the old rules in force, and says so", async () => {
 });
 
 it("a refused second table puts the first one back, and names the line", async () => {
-	await keeper.apply([web], signal);
+	await keeper.apply(wantedRules([web]), signal);
 	const before = host.ipv4.save();
 	const restore = host.ipv4.restore.bind(host.ipv4);
 	host.ipv4.restore = (text) => restore(text.replace("-A KUBE-PORTALS-HOST", "-A NO-SUCH-CHAIN"));
 
-	const { families } = await keeper.apply([shop], signal);
+	const { families } = await keeper.apply(wantedRules([shop]), signal);
 
 	expect(host.ipv4.save()).toBe(before);
 	expect(families[0]?.result).toMatchObject({
@@ -99,13 +112,13 @@ it("a first apply with a refused second table leaves nothing", async () => {
 	const restore = host.ipv4.restore.bind(host.ipv4);
 	host.ipv4.restore = (text) => restore(text.replace("-A KUBE-PORTALS-HOST", "-A NO-SUCH-CHAIN"));
 
-	expect(await states(keeper.apply([web], signal))).toEqual(["failed", "intact"]);
+	expect(await states(keeper.apply(wantedRules([web]), signal))).toEqual(["failed", "intact"]);
 
 	expect(host.ipv4.save()).not.toContain("KUBE");
 });
 
 it("where putting back fails too, both plans count as in force and the next call starts afresh", async () => {
-	await keeper.apply([web], signal);
+	await keeper.apply(wantedRules([web]), signal);
 	const restore = host.ipv4.restore.bind(host.ipv4);
 	host.ipv4.restore = (text) =>
 		restore(
@@ -114,7 +127,7 @@ it("where putting back fails too, both plans count as in force and the next call
 				: "*filter\n-A NO-SUCH-CHAIN x\n",
 		);
 
-	const { families } = await keeper.apply([shop], signal);
+	const { families } = await keeper.apply(wantedRules([shop]), signal);
 	expect(families[0]?.result).toMatchObject({ error: { code: "RULES_HALF_APPLIED" } });
 	expect(keeper.inForce()).toEqual(new Set([web.key, shop.key]));
 
@@ -126,7 +139,7 @@ it("where putting back fails too, both plans count as in force and the next call
 });
 
 it("a restore that was killed after it had done its work is put back, and done again", async () => {
-	await keeper.apply([web], signal);
+	await keeper.apply(wantedRules([web]), signal);
 	const before = host.ipv4.save();
 	const restore = host.ipv4.restore.bind(host.ipv4);
 	host.ipv4.restore = (text) => {
@@ -135,14 +148,14 @@ it("a restore that was killed after it had done its work is put back, and done a
 		throw new CommandError("COMMAND_TIMED_OUT", { file: "iptables-nft-restore" });
 	};
 
-	expect(await states(keeper.apply([shop], signal))).toEqual(["failed", "intact"]);
+	expect(await states(keeper.apply(wantedRules([shop]), signal))).toEqual(["failed", "intact"]);
 	expect(host.ipv4.save()).toBe(before);
 	expect([...keeper.inForce()]).toEqual([web.key]);
-	expect(await states(keeper.apply([shop], signal))).toEqual(["applied", "intact"]);
+	expect(await states(keeper.apply(wantedRules([shop]), signal))).toEqual(["applied", "intact"]);
 });
 
 it("previous() tells what a predecessor left, and the first apply takes its place in one restore", async () => {
-	await keeper.apply([web, web6], signal);
+	await keeper.apply(wantedRules([web, web6]), signal);
 	const successor = await keeperOn(host);
 	host.ran.length = 0;
 
@@ -150,7 +163,7 @@ it("previous() tells what a predecessor left, and the first apply takes its plac
 		{ key: web.key, proxyPort: 30_001 },
 		{ key: web6.key, proxyPort: 30_006 },
 	]);
-	await successor.apply([{ ...web, proxyPort: shop.proxyPort }, web6], signal);
+	await successor.apply(wantedRules([{ ...web, proxyPort: shop.proxyPort }, web6]), signal);
 
 	expect(captured()).toHaveLength(1);
 	expect(captured()[0]).toContain("30011");
@@ -158,7 +171,7 @@ it("previous() tells what a predecessor left, and the first apply takes its plac
 });
 
 it("captureOff() stops capture at once and keeps what lets established flows in", async () => {
-	await keeper.apply([web, dns], signal);
+	await keeper.apply(wantedRules([web, dns]), signal);
 	const admission = [...(host.ipv4.chains("filter").get("KUBE-NODEPORT-NON-LOCAL") ?? [])];
 
 	expect(await states(keeper.captureOff(signal))).toEqual(["applied", "intact"]);
@@ -170,7 +183,7 @@ it("captureOff() stops capture at once and keeps what lets established flows in"
 });
 
 it("remove() leaves nothing of ours, also after captureOff and twice", async () => {
-	await keeper.apply([web, web6], signal);
+	await keeper.apply(wantedRules([web, web6]), signal);
 	await keeper.captureOff(signal);
 
 	expect(await states(keeper.remove(signal))).toEqual(["applied", "applied"]);
@@ -197,7 +210,7 @@ it("remove() fails while something of ours is left in the variant that is not us
 });
 
 it("remove() says which chain somebody else holds", async () => {
-	await keeper.apply([web], signal);
+	await keeper.apply(wantedRules([web]), signal);
 	host.ipv4.chains("nat").get("POSTROUTING")?.push("-s 10.0.0.1/32 -j KUBE-PORTALS-HOST");
 
 	const { families } = await keeper.remove(signal);
@@ -223,7 +236,11 @@ it("calls at the same time are done one after the other", async () => {
 	const look = { runner: host, signal, readTextFile: () => Promise.resolve("") };
 	const own = createRuleKeeper(chooseVariant(await findTools(look)), slow);
 
-	await Promise.all([own.apply([web], signal), own.apply([shop], signal), own.verify(signal)]);
+	await Promise.all([
+		own.apply(wantedRules([web]), signal),
+		own.apply(wantedRules([shop]), signal),
+		own.verify(signal),
+	]);
 
 	expect(most).toBe(1);
 	expect(captured()).toHaveLength(1);
@@ -231,9 +248,12 @@ it("calls at the same time are done one after the other", async () => {
 });
 
 it("an aborted apply is a failure after which the next one starts afresh", async () => {
-	await keeper.apply([web], signal);
+	await keeper.apply(wantedRules([web]), signal);
 
-	expect(await states(keeper.apply([shop], AbortSignal.abort()))).toEqual(["failed", "failed"]);
+	expect(await states(keeper.apply(wantedRules([shop]), AbortSignal.abort()))).toEqual([
+		"failed",
+		"failed",
+	]);
 
-	expect(await states(keeper.apply([shop], signal))).toEqual(["applied", "intact"]);
+	expect(await states(keeper.apply(wantedRules([shop]), signal))).toEqual(["applied", "intact"]);
 });

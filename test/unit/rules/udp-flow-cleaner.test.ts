@@ -1,6 +1,8 @@
 import { beforeEach, expect, it } from "vitest";
 import { CommandError } from "../../../src/rules/command-error.ts";
 import { UdpFlowCleaner } from "../../../src/rules/udp-flow-cleaner.ts";
+import { udpTargets } from "../../../src/rules/udp-targets.ts";
+import { PLAIN_NETWORK } from "../../../src/services/node-network.ts";
 import { toPort } from "../../../src/services/port.ts";
 import { aBinding } from "../../kit/bindings.ts";
 import { FakeXtables } from "../../kit/fake-xtables.ts";
@@ -13,6 +15,7 @@ const dns = aBinding({
 	proxyPort: 30_053,
 	listenAddress: "10.1.0.1",
 });
+const targets = udpTargets([dns], "ipv4", PLAIN_NETWORK);
 let host: FakeXtables;
 let cleaner: UdpFlowCleaner;
 
@@ -27,7 +30,7 @@ function line(client: string, replySource: string, replyPort: number): string {
 
 it("clean() runs nothing until something about UDP has changed", async () => {
 	expect(await cleaner.clean(signal)).toEqual({ state: "idle" });
-	cleaner.expect([aBinding()], []);
+	cleaner.expect(udpTargets([aBinding()], "ipv4", PLAIN_NETWORK), []);
 	expect(await cleaner.clean(signal)).toEqual({ state: "idle" });
 
 	expect(host.ran).toEqual([]);
@@ -40,7 +43,7 @@ it("clean() lists once and deletes thousands of clients of one wrong target in o
 		line("10.1.0.2", "10.1.0.1", 29_999),
 		line("10.1.0.3", "10.1.0.1", 30_053),
 	];
-	cleaner.expect([dns], []);
+	cleaner.expect(targets, []);
 
 	expect(await cleaner.clean(signal)).toEqual({ state: "cleaned", deleted: 2 });
 	expect(host.deletions).toEqual([
@@ -56,7 +59,16 @@ it("a failure is tried again and forgets nothing", async () => {
 	host.failBefore = () => new CommandError("COMMAND_TIMED_OUT", { file: "conntrack" });
 	cleaner.expect(
 		[],
-		[{ address: "10.96.0.53", port: 53, proxyPort: 29_999, listenAddress: undefined }],
+		[
+			{
+				address: "10.96.0.53",
+				port: 53,
+				proxyPort: 29_999,
+				listenAddress: undefined,
+				clients: "all",
+				serves: true,
+			},
+		],
 	);
 	expect(await cleaner.clean(signal)).toMatchObject({ state: "failed" });
 
@@ -68,7 +80,7 @@ it("a failure is tried again and forgets nothing", async () => {
 
 it("a host without conntrack is told", async () => {
 	host.failBefore = () => new CommandError("COMMAND_NOT_INSTALLED", { file: "conntrack" });
-	cleaner.expect([dns], []);
+	cleaner.expect(targets, []);
 
 	expect(await cleaner.clean(signal)).toEqual({ state: "absent" });
 });
@@ -83,7 +95,7 @@ it("an old conntrack without -R gets single calls, and a flow that ended meanwhi
 		const stderr = "conntrack v1.4.4 (conntrack-tools): 0 flow entries have been deleted.";
 		return new CommandError("COMMAND_FAILED", { file: "conntrack", exitStatus: 1, stderr });
 	};
-	cleaner.expect([dns], []);
+	cleaner.expect(targets, []);
 
 	expect(await cleaner.clean(signal)).toEqual({ state: "cleaned", deleted: 2 });
 	expect(host.deletions).toHaveLength(1);
@@ -95,7 +107,7 @@ it("single calls are bounded; the rest is left for the next pass", async () => {
 		command === "conntrack -R -"
 			? new CommandError("COMMAND_FAILED", { file: "conntrack", exitStatus: 2 })
 			: undefined;
-	cleaner.expect([dns], []);
+	cleaner.expect(targets, []);
 
 	expect(await cleaner.clean(signal)).toEqual({ state: "cleaned", deleted: 50 });
 	host.conntrack = host.conntrack.slice(50);
@@ -109,6 +121,8 @@ it("old targets are remembered up to a bound while conntrack fails; the oldest a
 		port: 53,
 		proxyPort,
 		listenAddress: undefined,
+		clients: "all" as const,
+		serves: true,
 	});
 	const all = Array.from({ length: 10_001 }, (_, i) => target(20_000 + i));
 	cleaner.expect([], all);
@@ -126,10 +140,11 @@ it("what changed while clean() was at work is judged by the newer rules, and is 
 		line("10.1.0.2", "10.1.0.1", 30_054),
 	];
 	host.meddle = (command) => {
-		if (command.startsWith("conntrack -L")) cleaner.expect([moved], []);
+		if (command.startsWith("conntrack -L"))
+			cleaner.expect(udpTargets([moved], "ipv4", PLAIN_NETWORK), []);
 		host.meddle = () => {};
 	};
-	cleaner.expect([dns], []);
+	cleaner.expect(targets, []);
 
 	expect(await cleaner.clean(signal)).toEqual({ state: "cleaned", deleted: 1 });
 	expect(host.deletions.join("")).toContain("--reply-port-src 29999");

@@ -13,6 +13,7 @@ describe("admitEndpointSlice()", () => {
 					nodeName: "node1",
 					zone: "z1",
 					targetRef: { kind: "Pod", name: "web-1" },
+					hints: { forNodes: [{ name: "node1" }], forZones: [{ name: "z1" }, { name: "z2" }] },
 				},
 			],
 		});
@@ -31,9 +32,25 @@ describe("admitEndpointSlice()", () => {
 					nodeName: "node1",
 					zone: "z1",
 					podName: "web-1",
+					forNodes: ["node1"],
+					forZones: ["z1", "z2"],
 				},
 			],
 		});
+	});
+
+	it("names a hint that is none", () => {
+		const of = (hints: unknown) =>
+			problemsOf(
+				admitEndpointSlice(rawSlice({ endpoints: [{ addresses: ["10.244.1.2"], hints }] })),
+			);
+		expect(of({ forZones: [{ name: 1 }] })).toEqual([
+			"endpoints[0].hints.forZones[0].name: wanted a string, got 1",
+		]);
+		expect(of({ forNodes: "node1" })).toEqual([
+			'endpoints[0].hints.forNodes: wanted a list, got "node1"',
+		]);
+		expect(of(null)).toEqual([]);
 	});
 
 	it.each([

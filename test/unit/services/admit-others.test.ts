@@ -87,6 +87,7 @@ describe("admitNode()", () => {
 		const node = admitted(
 			admitNode({
 				metadata: { name: "node1", labels: { "topology.kubernetes.io/zone": "z1" } },
+				spec: { podCIDR: "10.244.3.0/24", podCIDRs: ["10.244.3.0/24", "fd00:3::/64", "?"] },
 				status: {
 					addresses: [
 						{ type: "Hostname", address: "node1" },
@@ -101,6 +102,7 @@ describe("admitNode()", () => {
 			name: "node1",
 			zone: "z1",
 			addresses: ["192.168.0.9", "203.0.113.9"],
+			podRanges: ["10.244.3.0/24", "fd00:3::/64"],
 		});
 	});
 

@@ -9,12 +9,95 @@ describe("admitService()", () => {
 		expect(admitted(admitService(raw))).toEqual({
 			namespace: "shop",
 			name: "cart",
+			createdAtMs: undefined,
 			kind: "addressed",
 			proxyName: undefined,
 			clusterIps: ["10.96.0.10", "fd10:96::a"],
-			ports: [{ name: "http", protocol: "tcp", port: 80 }],
+			externalIps: [],
+			loadBalancerIps: [],
+			sourceRanges: [],
+			internalTrafficPolicy: "Cluster",
+			externalTrafficPolicy: "Cluster",
+			healthCheckNodePort: undefined,
+			ports: [{ name: "http", protocol: "tcp", port: 80, nodePort: undefined }],
 			sessionAffinity: { type: "None" },
 		});
+	});
+
+	it("reads all that is asked of a load balancer's Service", () => {
+		const raw = {
+			...rawService({
+				createdAt: "2026-11-29T16:17:30Z",
+				ports: [{ name: "http", protocol: "TCP", port: 80, nodePort: 30_080 }],
+				spec: {
+					type: "LoadBalancer",
+					externalIPs: ["203.0.113.7", "FD20::7", "203.0.113.7"],
+					loadBalancerSourceRanges: [" 198.51.100.9/24 ", "fd30::/32"],
+					internalTrafficPolicy: "Local",
+					externalTrafficPolicy: "Local",
+					healthCheckNodePort: 31_797,
+				},
+			}),
+			status: {
+				loadBalancer: {
+					ingress: [
+						{ ip: "198.51.100.7" },
+						{ ip: "198.51.100.8", ipMode: "VIP" },
+						{ ip: "198.51.100.9", ipMode: "Proxy" },
+						{ hostname: "lb.example.com" },
+					],
+				},
+			},
+		};
+		expect(admitted(admitService(raw))).toMatchObject({
+			createdAtMs: Date.UTC(2026, 10, 29, 16, 17, 30),
+			externalIps: ["203.0.113.7", "fd20::7"],
+			loadBalancerIps: ["198.51.100.7", "198.51.100.8"],
+			sourceRanges: ["198.51.100.0/24", "fd30::/32"],
+			internalTrafficPolicy: "Local",
+			externalTrafficPolicy: "Local",
+			healthCheckNodePort: 31_797,
+			ports: [{ nodePort: 30_080 }],
+		});
+	});
+
+	it("does not mind a policy and a port that another type of Service left", () => {
+		const left = { externalTrafficPolicy: "Local", healthCheckNodePort: 31_797 };
+		expect(admitted(admitService(rawService({ spec: left })))).toMatchObject({
+			externalTrafficPolicy: "Cluster",
+			healthCheckNodePort: undefined,
+		});
+		const nodePort = { ...left, type: "NodePort" };
+		expect(admitted(admitService(rawService({ spec: nodePort })))).toMatchObject({
+			externalTrafficPolicy: "Local",
+			healthCheckNodePort: undefined,
+		});
+	});
+
+	it.each([
+		[
+			{ externalIPs: ["example.com"] },
+			'spec.externalIPs[0]: wanted an IP address, got "example.com"',
+		],
+		[{ externalIPs: "203.0.113.7" }, 'spec.externalIPs: wanted a list, got "203.0.113.7"'],
+		[
+			{ loadBalancerSourceRanges: ["203.0.113.7"] },
+			'spec.loadBalancerSourceRanges[0]: wanted a range such as 203.0.113.0/24, got "203.0.113.7"',
+		],
+		[
+			{ internalTrafficPolicy: "local" },
+			'spec.internalTrafficPolicy: wanted one of Cluster, Local, got "local"',
+		],
+		[
+			{ healthCheckNodePort: 70_000 },
+			"spec.healthCheckNodePort: wanted an integer in 1..65535, got 70000",
+		],
+		[
+			{ ports: [{ port: 80, nodePort: -1 }] },
+			"spec.ports[0].nodePort: wanted an integer in 1..65535, got -1",
+		],
+	])("names what the API would refuse: %j", (spec, problem) => {
+		expect(problemsOf(admitService(rawService({ spec })))).toEqual([problem]);
 	});
 
 	it.each([

@@ -14,6 +14,7 @@ import {
 import { endpointKey } from "../../../src/services/service-port.ts";
 import { arbitraryService, arbitrarySlice } from "../../kit/arbitrary-objects.ts";
 import { snapshotOf } from "../../kit/snapshots.ts";
+import { plainView } from "../../kit/views.ts";
 
 const OPTIONS = { serviceProxyName: undefined };
 
@@ -28,6 +29,7 @@ function usableOf(
 	service: Service,
 	port: ServicePortSpec,
 	ip: IpAddress,
+	isLocal: boolean,
 ) {
 	const found = [...endpointSlices.values()]
 		.filter(
@@ -35,6 +37,7 @@ function usableOf(
 				objectKey({ namespace, name: serviceName }) === objectKey(service),
 		)
 		.filter(({ family }) => family === ipFamilyOf(ip))
+		.toSorted((a, b) => (a.name < b.name ? -1 : 1))
 		.flatMap(({ ports, endpoints }) =>
 			ports
 				.filter(({ name, protocol }) => name === port.name && protocol === port.protocol)
@@ -45,10 +48,16 @@ function usableOf(
 					})),
 				),
 		);
-	const ready = found.filter((endpoint) => endpoint.ready);
+	const isHere = ({ key }: { readonly key: string }): boolean => {
+		// The first that calls it ready, else the first at all, says where it is.
+		const all = found.filter((each) => each.key === key);
+		const witness = all.find(({ ready }) => ready) ?? all[0];
+		return !isLocal || witness?.nodeName === plainView.nodeName;
+	};
+	const ready = found.filter((endpoint) => endpoint.ready && isHere(endpoint));
 	return ready.length > 0
 		? ready
-		: found.filter(({ serving, terminating }) => serving && terminating);
+		: found.filter((each) => each.serving && each.terminating && isHere(each));
 }
 
 /** Keys of the endpoints by "shop/cart:http/tcp/ipv4". */
@@ -57,12 +66,14 @@ function usableByPort(snapshot: Snapshot, isVirtual: (address: IpAddress) => boo
 	return new Map(
 		served.flatMap((service) =>
 			service.ports.flatMap((port) =>
-				service.clusterIps.map((ip) => {
-					const key = `${objectKey(service)}:${port.name}/${port.protocol}/${ipFamilyOf(ip)}`;
-					const usable = usableOf(snapshot, service, port, ip);
-					const keys = usable.filter(({ address }) => !isVirtual(address)).map((each) => each.key);
-					return [key, new Set(keys)] as const;
-				}),
+				service.clusterIps.flatMap((ip) =>
+					["", "/local"].map((pool) => {
+						const key = `${objectKey(service)}:${port.name}/${port.protocol}/${ipFamilyOf(ip)}${pool}`;
+						const usable = usableOf(snapshot, service, port, ip, pool !== "");
+						const good = usable.filter(({ address }) => !isVirtual(address));
+						return [key, new Set(good.map((each) => each.key))] as const;
+					}),
+				),
 			),
 		),
 	);
@@ -73,7 +84,7 @@ describe("planServicePorts() beside a plainer account of the same rules", () => 
 		fc.assert(
 			fc.property(raws, ({ services, slices }) => {
 				const snapshot = snapshotOf(services, slices);
-				const { servicePorts } = planServicePorts(snapshot, OPTIONS);
+				const { servicePorts } = planServicePorts(snapshot, plainView, OPTIONS);
 				const virtual = new Set(
 					servicePorts.flatMap((each) => each.virtualAddresses.map(({ address }) => address)),
 				);
@@ -92,8 +103,8 @@ describe("createServicePortPlanner() and objects that come anew", () => {
 		fc.assert(
 			fc.property(raws, ({ services, slices }) => {
 				const planner = createServicePortPlanner(OPTIONS);
-				const before = planner.plan(snapshotOf(services, slices));
-				const after = planner.plan(snapshotOf(services, slices));
+				const before = planner.plan(snapshotOf(services, slices), plainView);
+				const after = planner.plan(snapshotOf(services, slices), plainView);
 				expect(after).toEqual(before);
 				expect(
 					after.servicePorts.filter((each, index) => each !== before.servicePorts[index]),
@@ -108,7 +119,7 @@ describe("createServicePortPlanner() and objects that come anew", () => {
 			fc.property(raws, raws, fc.boolean(), (first, second, isMove) => {
 				const planner = createServicePortPlanner(OPTIONS);
 				const start = snapshotOf(first.services, first.slices);
-				const before = planner.plan(start).servicePorts;
+				const before = planner.plan(start, plainView).servicePorts;
 				const news = snapshotOf(second.services.slice(0, 1), second.slices.slice(0, 1));
 				const next = {
 					...start,
@@ -118,9 +129,9 @@ describe("createServicePortPlanner() and objects that come anew", () => {
 				const state = isMove ? moved(start) : next;
 				const old = new Map(before.map((servicePort) => [servicePort.key, servicePort]));
 				const kept = new Set(
-					planner.plan(state).servicePorts.filter((each) => old.get(each.key) === each),
+					planner.plan(state, plainView).servicePorts.filter((each) => old.get(each.key) === each),
 				);
-				for (const fresh of planServicePorts(state, OPTIONS).servicePorts) {
+				for (const fresh of planServicePorts(state, plainView, OPTIONS).servicePorts) {
 					const same = old.get(fresh.key);
 					const isEqual = JSON.stringify(same) === JSON.stringify(fresh);
 					expect([fresh.key, same !== undefined && kept.has(same)]).toEqual([fresh.key, isEqual]);

@@ -12,6 +12,7 @@ import {
 import type { ServicePort } from "../../../src/services/service-port.ts";
 import { arbitraryService, arbitrarySlice } from "../../kit/arbitrary-objects.ts";
 import { admitted, snapshotOf } from "../../kit/snapshots.ts";
+import { plainView } from "../../kit/views.ts";
 
 const OPTIONS = { serviceProxyName: undefined };
 
@@ -23,7 +24,7 @@ describe("planServicePorts() of any snapshot", () => {
 	it("keeps what it promises of ServicePorts and endpoints", () => {
 		fc.assert(
 			fc.property(snapshot, (state) => {
-				const plan = planServicePorts(state, OPTIONS);
+				const plan = planServicePorts(state, plainView, OPTIONS);
 				expect(faultsOfPlan(plan)).toEqual([]);
 				expect(plan.servicePorts.flatMap((each) => strayEndpoints(each, state))).toEqual([]);
 			}),
@@ -34,7 +35,7 @@ describe("planServicePorts() of any snapshot", () => {
 	it("serves every port of every Service that it should, or says why not", () => {
 		fc.assert(
 			fc.property(snapshot, (state) => {
-				const { servicePorts, unserved } = planServicePorts(state, OPTIONS);
+				const { servicePorts, unserved } = planServicePorts(state, plainView, OPTIONS);
 				const named = new Set([...servicePorts, ...unserved].map(({ name }) => name));
 				const wanted = [...state.services.values()]
 					.filter(({ kind, proxyName }) => kind === "addressed" && proxyName === undefined)
@@ -52,7 +53,9 @@ describe("planServicePorts() of any snapshot", () => {
 		fc.assert(
 			fc.property(shuffled, ([state, otherServices, otherSlices]) => {
 				const other = { ...state, services: otherServices, endpointSlices: otherSlices };
-				expect(planServicePorts(other, OPTIONS)).toEqual(planServicePorts(state, OPTIONS));
+				expect(planServicePorts(other, plainView, OPTIONS)).toEqual(
+					planServicePorts(state, plainView, OPTIONS),
+				);
 			}),
 			{ numRuns: 5_000 },
 		);
@@ -78,12 +81,12 @@ describe("createServicePortPlanner() after any changes", () => {
 			fc.property(snapshot, fc.array(change, { maxLength: 12 }), (start, changes) => {
 				const planner = createServicePortPlanner(OPTIONS);
 				let state: Snapshot = start;
-				planner.plan(state);
+				planner.plan(state, plainView);
 				for (const act of changes) {
 					state = act(state);
-					const plan = planner.plan(state);
-					expect(plan).toEqual(planServicePorts(state, OPTIONS));
-					const again = planner.plan({ ...state });
+					const plan = planner.plan(state, plainView);
+					expect(plan).toEqual(planServicePorts(state, plainView, OPTIONS));
+					const again = planner.plan({ ...state }, plainView);
 					expect(again.servicePorts.every((each, n) => each === plan.servicePorts[n])).toBe(true);
 				}
 			}),
@@ -113,13 +116,10 @@ function shuffle<T>(map: ReadonlyMap<string, T>): fc.Arbitrary<ReadonlyMap<strin
 
 function faultsOfPlan({ servicePorts, unserved }: ServicePortPlan): string[] {
 	const keys = servicePorts.map(({ key }) => key);
-	const addresses = servicePorts.flatMap(({ virtualAddresses, port, protocol }) =>
-		virtualAddresses.map(({ address }) => `${address} ${port} ${protocol}`),
-	);
 	const names = unserved.map(({ name }) => name);
 	return [
 		...(isSortedAndUnique(keys) ? [] : [`keys ${keys.join(" ")}`]),
-		...(new Set(addresses).size === addresses.length ? [] : [`addresses ${addresses.join(", ")}`]),
+		...doubleClaims(servicePorts),
 		...(names.every((name, index) => index === 0 || (names[index - 1] ?? "") <= name)
 			? []
 			: [`unserved ${names.join(" ")}`]),
@@ -128,7 +128,33 @@ function faultsOfPlan({ servicePorts, unserved }: ServicePortPlan): string[] {
 	];
 }
 
-function faultsOfServicePort({ key, family, virtualAddresses, endpoints }: ServicePort): string[] {
+/** Addresses and node ports that two ServicePorts have for the same clients, or that two Services have. */
+function doubleClaims(servicePorts: readonly ServicePort[]): string[] {
+	const claims = servicePorts.flatMap((servicePort) => {
+		const { name, family, port, protocol, virtualAddresses, nodePort } = servicePort;
+		return [
+			...virtualAddresses.map(({ address, clients }) => ({
+				slot: `${address} ${port} ${protocol}`,
+				name,
+				clients,
+			})),
+			...(nodePort === undefined
+				? []
+				: [{ slot: `${family} ${nodePort.port} ${protocol}`, name, clients: nodePort.clients }]),
+		];
+	});
+	return [...Map.groupBy(claims, ({ slot }) => slot)]
+		.filter(([, all]) => {
+			const clients = all.map((claim) => claim.clients);
+			const isShared = clients.includes("all") && clients.length > 1;
+			const isTwice = new Set(clients).size < clients.length;
+			return isShared || isTwice || new Set(all.map(({ name }) => name)).size > 1;
+		})
+		.map(([slot]) => slot);
+}
+
+function faultsOfServicePort(servicePort: ServicePort): string[] {
+	const { key, family, virtualAddresses, nodePort, endpoints } = servicePort;
 	const all = [...virtualAddresses, ...endpoints];
 	const isSorted = endpoints.every((endpoint, index) => {
 		const before = endpoints[index - 1];
@@ -137,7 +163,7 @@ function faultsOfServicePort({ key, family, virtualAddresses, endpoints }: Servi
 		return order < 0 || (order === 0 && before.port < endpoint.port);
 	});
 	return [
-		...(virtualAddresses.length > 0 ? [] : [`${key} has no address`]),
+		...(virtualAddresses.length > 0 || nodePort !== undefined ? [] : [`${key} has no address`]),
 		...(all.every(({ address }) => ipFamilyOf(address) === family)
 			? []
 			: [`${key} mixes families`]),
@@ -147,7 +173,10 @@ function faultsOfServicePort({ key, family, virtualAddresses, endpoints }: Servi
 
 function loopsIn(servicePorts: readonly ServicePort[]): string[] {
 	const own = new Set(
-		servicePorts.flatMap(({ virtualAddresses }) => virtualAddresses.map(({ address }) => address)),
+		servicePorts
+			.flatMap(({ virtualAddresses }) => virtualAddresses.map(({ address }) => address))
+			// Ports of the node that no Service has are good endpoints.
+			.filter((address) => !plainView.addresses.has(address)),
 	);
 	return servicePorts.flatMap(({ key, endpoints }) =>
 		endpoints

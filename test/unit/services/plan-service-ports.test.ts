@@ -5,12 +5,13 @@ import {
 } from "../../../src/services/plan-service-ports.ts";
 import { rawService, rawSlice } from "../../kit/raw-objects.ts";
 import { snapshotOf } from "../../kit/snapshots.ts";
+import { plainView } from "../../kit/views.ts";
 
 const plain = { serviceProxyName: undefined };
 const PROXY_NAME = "service.kubernetes.io/service-proxy-name";
 
 function endpointsOf(services: unknown[], slices: unknown[]): string[][] {
-	const { servicePorts } = planServicePorts(snapshotOf(services, slices), plain);
+	const { servicePorts } = planServicePorts(snapshotOf(services, slices), plainView, plain);
 	return servicePorts.map(({ endpoints }) => endpoints.map(({ key }) => key));
 }
 
@@ -27,7 +28,7 @@ describe("planServicePorts()", () => {
 				{ name: "dns-tcp", protocol: "TCP", port: 53 },
 			],
 		});
-		const { servicePorts } = planServicePorts(snapshotOf([service]), plain);
+		const { servicePorts } = planServicePorts(snapshotOf([service]), plainView, plain);
 		expect(servicePorts.map(({ key }) => key)).toEqual([
 			"shop/cart:dns-tcp/tcp/ipv4",
 			"shop/cart:dns-tcp/tcp/ipv6",
@@ -48,7 +49,7 @@ describe("planServicePorts()", () => {
 			rawService({ name: "c", labels: { [PROXY_NAME]: "other" } }),
 			rawService({ name: "d", labels: { [PROXY_NAME]: "" } }),
 		];
-		expect(planServicePorts(snapshotOf(services), plain).servicePorts).toEqual([]);
+		expect(planServicePorts(snapshotOf(services), plainView, plain).servicePorts).toEqual([]);
 	});
 
 	it("with a proxy name serves exactly the Services that carry it", () => {
@@ -57,7 +58,9 @@ describe("planServicePorts()", () => {
 			rawService({ name: "b", clusterIp: "10.96.0.2", labels: { [PROXY_NAME]: "lens" } }),
 			rawService({ name: "c", clusterIp: "10.96.0.3", labels: { [PROXY_NAME]: "other" } }),
 		];
-		const { servicePorts } = planServicePorts(snapshotOf(services), { serviceProxyName: "lens" });
+		const { servicePorts } = planServicePorts(snapshotOf(services), plainView, {
+			serviceProxyName: "lens",
+		});
 		expect(servicePorts.map(({ serviceName }) => serviceName)).toEqual(["b"]);
 	});
 
@@ -124,7 +127,7 @@ describe("planServicePorts()", () => {
 			rawSlice({ name: "s1", endpoints: [stale] }),
 			rawSlice({ name: "s2", endpoints: [{ addresses: ["10.244.1.2"], nodeName: "new" }] }),
 		];
-		const { servicePorts } = planServicePorts(snapshotOf([rawService()], slices), plain);
+		const { servicePorts } = planServicePorts(snapshotOf([rawService()], slices), plainView, plain);
 		expect(servicePorts[0]?.endpoints[0]?.nodeName).toBe("new");
 	});
 
@@ -133,7 +136,7 @@ describe("planServicePorts()", () => {
 			{ name: "sig", protocol: "SCTP", port: 36_412 },
 			{ name: "web", protocol: "TCP", port: 80 },
 		];
-		const plan = planServicePorts(snapshotOf([rawService({ ports })]), plain);
+		const plan = planServicePorts(snapshotOf([rawService({ ports })]), plainView, plain);
 		expect(plan.servicePorts.map(({ name }) => name)).toEqual(["shop/cart:web"]);
 		expect(plan.unserved).toEqual([
 			{ name: "shop/cart:sig", reason: "sctp", detail: "port 36412" },
@@ -142,7 +145,7 @@ describe("planServicePorts()", () => {
 
 	it("gives an address that two Services claim to one of them, and says so", () => {
 		const services = [rawService({ name: "b" }), rawService({ name: "a" })];
-		const plan = planServicePorts(snapshotOf(services), plain);
+		const plan = planServicePorts(snapshotOf(services), plainView, plain);
 		expect(plan.servicePorts.map(({ name }) => name)).toEqual(["shop/a:http"]);
 		expect(plan.unserved).toEqual([
 			{
@@ -155,7 +158,7 @@ describe("planServicePorts()", () => {
 
 	it("never uses a Service's own address as an endpoint", () => {
 		const slices = [rawSlice({ endpoints: ["10.244.1.2", "10.96.0.10"] })];
-		const plan = planServicePorts(snapshotOf([rawService()], slices), plain);
+		const plan = planServicePorts(snapshotOf([rawService()], slices), plainView, plain);
 		expect(plan.servicePorts[0]?.endpoints.map(({ key }) => key)).toEqual(["10.244.1.2:8080"]);
 		expect(plan.unserved[0]?.reason).toBe("endpoint-is-virtual-address");
 	});
@@ -166,13 +169,13 @@ describe("createServicePortPlanner()", () => {
 		const planner = createServicePortPlanner(plain);
 		const services = [rawService({ name: "a" }), rawService({ name: "b", clusterIp: "10.96.0.2" })];
 		const before = snapshotOf(services, [rawSlice({ serviceName: "a" })]);
-		const [a, b] = planner.plan(before).servicePorts;
+		const [a, b] = planner.plan(before, plainView).servicePorts;
 		const changed = snapshotOf([], [rawSlice({ serviceName: "b", name: "b-1" })]);
 		const after = {
 			...before,
 			endpointSlices: new Map([...before.endpointSlices, ...changed.endpointSlices]),
 		};
-		const [a2, b2] = planner.plan(after).servicePorts;
+		const [a2, b2] = planner.plan(after, plainView).servicePorts;
 		expect(a2).toBe(a);
 		expect(b2).not.toBe(b);
 		expect(b2?.endpoints).toHaveLength(1);
@@ -182,26 +185,29 @@ describe("createServicePortPlanner()", () => {
 		const planner = createServicePortPlanner(plain);
 		const raw = () =>
 			snapshotOf([rawService()], [rawSlice({ endpoints: ["10.244.1.2", "10.96.0.10"] })]);
-		const before = planner.plan(raw());
-		const after = planner.plan(raw());
+		const before = planner.plan(raw(), plainView);
+		const after = planner.plan(raw(), plainView);
 		expect(after.servicePorts[0]).toBe(before.servicePorts[0]);
 		expect(after.unserved).toEqual(before.unserved);
 	});
 
 	it("is the very same plan when objects change in nothing that counts", () => {
 		const planner = createServicePortPlanner(plain);
-		const before = planner.plan(snapshotOf([rawService()], [rawSlice()]));
+		const before = planner.plan(snapshotOf([rawService()], [rawSlice()]), plainView);
 		const labelled = rawService({ labels: { team: "checkout" } });
-		expect(planner.plan(snapshotOf([labelled], [rawSlice()]))).toBe(before);
-		const moved = planner.plan(snapshotOf([labelled], [rawSlice({ endpoints: ["10.244.1.9"] })]));
+		expect(planner.plan(snapshotOf([labelled], [rawSlice()]), plainView)).toBe(before);
+		const moved = planner.plan(
+			snapshotOf([labelled], [rawSlice({ endpoints: ["10.244.1.9"] })]),
+			plainView,
+		);
 		expect(moved.servicePorts[0]?.endpoints[0]?.address).toBe("10.244.1.9");
 	});
 
 	it("gives the same plan again where nothing changed, and forgets what went", () => {
 		const planner = createServicePortPlanner(plain);
 		const snapshot = snapshotOf([rawService()], [rawSlice()]);
-		expect(planner.plan(snapshot)).toBe(planner.plan(snapshot));
-		expect(planner.plan(snapshotOf([])).servicePorts).toEqual([]);
+		expect(planner.plan(snapshot, plainView)).toBe(planner.plan(snapshot, plainView));
+		expect(planner.plan(snapshotOf([]), plainView).servicePorts).toEqual([]);
 	});
 
 	it.each([
@@ -216,10 +222,10 @@ describe("createServicePortPlanner()", () => {
 		],
 	])("gives another object when %s changed", (_name, service, slice) => {
 		const planner = createServicePortPlanner(plain);
-		const [before] = planner.plan(snapshotOf([rawService()], [rawSlice()])).servicePorts;
+		const [before] = planner.plan(snapshotOf([rawService()], [rawSlice()]), plainView).servicePorts;
 		const snapshot = snapshotOf([service], [slice]);
-		const [after] = planner.plan(snapshot).servicePorts;
+		const [after] = planner.plan(snapshot, plainView).servicePorts;
 		expect(after).not.toBe(before);
-		expect(after).toEqual(planServicePorts(snapshot, plain).servicePorts[0]);
+		expect(after).toEqual(planServicePorts(snapshot, plainView, plain).servicePorts[0]);
 	});
 });

@@ -1,24 +1,17 @@
 import { describe, expect, test as it } from "vitest";
 import type { Service, Snapshot } from "../../../src/services/objects.ts";
 import { mergeSnapshots } from "../../../src/sources/merge-snapshots.ts";
+import { aService } from "../../kit/services.ts";
 
 function aSnapshot(names: readonly string[], node?: string): Snapshot {
-	const services = names.map((name): [string, Service] => [
-		`shop/${name}`,
-		{
-			namespace: "shop",
-			name,
-			kind: "headless",
-			proxyName: undefined,
-			clusterIps: [],
-			ports: [],
-			sessionAffinity: { type: "None" },
-		},
-	]);
+	const services = names.map((name): [string, Service] => [`shop/${name}`, aService({ name })]);
 	return {
 		services: new Map(services),
 		endpointSlices: new Map(),
-		node: node === undefined ? undefined : { name: node, zone: undefined, addresses: [] },
+		node:
+			node === undefined
+				? undefined
+				: { name: node, zone: undefined, addresses: [], podRanges: [] },
 	};
 }
 

@@ -17,6 +17,8 @@ const REFUSED: DialResult = { outcome: "refused", errorCode: "ECONNREFUSED" };
 /** A connection whose dials are answered by hand, and the clock that it looks at. */
 class World {
 	nowMs = 0;
+	/** Looked at when the connection is made. */
+	readonly drainRemovedMs = 60_000;
 	readonly records: ConnectionRecord[] = [];
 	readonly localErrors: (string | undefined)[] = [];
 	readonly dials: { readonly endpoint: string; readonly timeoutMs: number }[] = [];
@@ -42,6 +44,7 @@ class World {
 				clock: { wallMs: () => 1_700_000_000_000, monotonicMs: () => this.nowMs },
 				dialTimeoutsMs,
 				halfCloseIdleMs: 1000,
+				drainRemovedMs: this.drainRemovedMs,
 				dial: (endpoint, timeoutMs, onResult) => {
 					this.dials.push({ endpoint: endpoint.key, timeoutMs });
 					this.answer = onResult;
@@ -175,15 +178,46 @@ describe("TcpConnection while dialing", () => {
 	});
 });
 
-describe("TcpConnection that is half-closed", () => {
-	async function aRelay() {
-		const { world, client } = await aWorld();
-		const endpoint = await aSocketPair();
-		world.connection.start();
-		world.answer({ outcome: "connected", socket: endpoint.near });
-		return { world, client, endpoint: endpoint.far };
-	}
+async function aRelay() {
+	const { world, client } = await aWorld();
+	const endpoint = await aSocketPair();
+	world.connection.start();
+	world.answer({ outcome: "connected", socket: endpoint.near });
+	return { world, client, endpoint: endpoint.far };
+}
 
+describe("TcpConnection whose endpoint was removed", () => {
+	it("ends after the time that it is given, counted from when that was seen", async () => {
+		const { world } = await aRelay();
+		world.nowMs += 1_000_000;
+		world.connection.sweep();
+		world.balancer.update([B], { type: "None" });
+		world.connection.sweep();
+		world.nowMs += 59_999;
+		world.connection.sweep();
+		expect(world.records).toEqual([]);
+		world.nowMs += 1;
+		world.connection.sweep();
+		expect(world.records).toMatchObject([{ end: "endpoint-removed", endpoint: A.key }]);
+	});
+
+	it("goes on when the endpoint comes back in time", async () => {
+		const { world } = await aRelay();
+		world.balancer.update([B], { type: "None" });
+		world.connection.sweep();
+		world.nowMs += 59_999;
+		world.balancer.update([A], { type: "None" });
+		world.connection.sweep();
+		world.balancer.update([], { type: "None" });
+		world.nowMs += 59_999;
+		world.connection.sweep();
+		world.nowMs += 59_999;
+		world.connection.sweep();
+		expect(world.records).toEqual([]);
+	});
+});
+
+describe("TcpConnection that is half-closed", () => {
 	it("ends when nothing has moved for the limit, and not while something does", async () => {
 		const { world, client, endpoint } = await aRelay();
 		client.end();

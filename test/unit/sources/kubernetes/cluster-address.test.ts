@@ -3,18 +3,11 @@ import { parseIpAddress } from "../../../../src/services/address.ts";
 import type { Service } from "../../../../src/services/objects.ts";
 import { type Log, silentLog } from "../../../../src/shared/log.ts";
 import { ClusterAddress } from "../../../../src/sources/kubernetes/cluster-address.ts";
+import { aService } from "../../../kit/services.ts";
 
 function service(namespace: string, name: string, address: string): Service {
 	const parsed = parseIpAddress(address);
-	return {
-		namespace,
-		name,
-		kind: "addressed",
-		proxyName: undefined,
-		clusterIps: parsed === undefined ? [] : [parsed],
-		ports: [],
-		sessionAffinity: { type: "None" },
-	};
+	return aService({ namespace, name, clusterIps: parsed === undefined ? [] : [parsed] });
 }
 
 function anAddress(env: Record<string, string> = {}) {
