@@ -1,4 +1,6 @@
 import { ruleWords } from "../../src/rules/saved-rules.ts";
+import { parseIpAddress } from "../../src/services/address.ts";
+import { isInRange, parseIpRange } from "../../src/services/ip-range.ts";
 
 /** A packet as it comes to the node, or is made on it. */
 export interface Packet {
@@ -148,11 +150,15 @@ export class PacketTracer {
 
 	#isHit(option: string, value: string, packet: Packet, traveller: Traveller): boolean {
 		switch (option) {
+			case "-s":
+				return isIn(packet.source, value);
 			case "-d":
-				return value.replace(/\/(?:32|128)$/, "") === traveller.address;
-			case "-i":
+				return isIn(traveller.address, value);
+			case "-i": {
 				// What the node sends to itself comes in on lo.
-				return value === (packet.inInterface ?? "lo");
+				const name = packet.inInterface ?? "lo";
+				return value.endsWith("+") ? name.startsWith(value.slice(0, -1)) : value === name;
+			}
 			case "-p":
 				return value === packet.protocol;
 			case "-m":
@@ -166,8 +172,13 @@ export class PacketTracer {
 				return ports.includes(String(traveller.port));
 			}
 			case "--dst-type":
-				if (value === "LOCAL") return this.#options.nodeAddresses.includes(traveller.address);
+				if (value === "LOCAL") return this.#isLocal(traveller.address);
 				break;
+			// What conntrack has written down: where the flow was sent before any NAT.
+			case "--ctorigdst":
+				return value === packet.destination;
+			case "--ctorigdstport":
+				return value === String(packet.destinationPort);
 			case "--ctstate":
 				return value
 					.split(",")
@@ -176,6 +187,26 @@ export class PacketTracer {
 		}
 		throw new Error(`Cannot trace match "${option} ${value}"`);
 	}
+
+	#isLocal(address: string): boolean {
+		return (
+			this.#options.nodeAddresses.includes(address) || LOOPBACK.some((each) => isIn(address, each))
+		);
+	}
+}
+
+/** Local to every node, each address of them. */
+const LOOPBACK = ["127.0.0.0/8", "::1/128"] as const;
+
+/** @throws {Error} for a range that iptables would not take; an address alone is one, too. */
+function isIn(addressText: string, rangeText: string): boolean {
+	const address = parseIpAddress(addressText);
+	const bits = rangeText.includes(":") ? 128 : 32;
+	const range = parseIpRange(rangeText.includes("/") ? rangeText : `${rangeText}/${bits}`);
+	if (address === undefined || range === undefined) {
+		throw new Error(`Cannot trace address "${addressText}" with range "${rangeText}"`);
+	}
+	return isInRange(address, range);
 }
 
 type DraftTable = Map<string, (readonly string[])[]>;

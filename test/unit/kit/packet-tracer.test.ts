@@ -57,9 +57,54 @@ it("NAT is done before the filter sees the packet, and for new flows only", () =
 	});
 });
 
+const sent6: Packet = { ...sent, source: "fd10:1::2", destination: "fd10:1::1" };
+
+it.each([
+	["its source", "-s 10.1.0.0/24 -j DROP", sent],
+	["its source over IPv6", "-s fd10:1::/64 -j DROP", sent6],
+	["its destination's range", "-d 10.1.0.0/24 -j DROP", sent],
+	["not being loopback's", "! -d 127.0.0.0/8 -j DROP", sent],
+	["the beginning of its interface", "-i eth+ -j DROP", sent],
+	["loopback, which is local whole", "-m addrtype --dst-type LOCAL -j DROP", toLoopback()],
+])("a packet is known by %s", (_, rule, packet) => {
+	expect(input(rule).trace(packet).verdict).toBe("DROP");
+});
+
+it.each([
+	["its source", "-s 10.1.0.3/32 -j DROP", sent],
+	["its destination's range", "-d 10.2.0.0/24 -j DROP", sent],
+	["the range of the other family", "-s 0.0.0.0/0 -j DROP", sent6],
+	["the beginning of its interface", "-i cali+ -j DROP", sent],
+	[
+		"being the node's",
+		"-m addrtype --dst-type LOCAL -j DROP",
+		{ ...sent, destination: "10.9.0.1" },
+	],
+])("a packet is told from others by %s", (_, rule, packet) => {
+	expect(input(rule).trace(packet).verdict).toBe("ACCEPT");
+});
+
+it("conntrack tells which address and port were asked before NAT", () => {
+	const asked = (address: string, port: number) =>
+		new PacketTracer(
+			"*nat\n-A PREROUTING -d 192.0.2.7/32 -p tcp -j REDIRECT --to-ports 30001\nCOMMIT\n" +
+				`*filter\n-A INPUT -m conntrack --ctorigdst ${address} --ctorigdstport ${port} -j DROP\nCOMMIT\n`,
+			{ nodeAddresses },
+		).trace({ ...sent, destination: "192.0.2.7" }).verdict;
+
+	expect(asked("192.0.2.7", 80)).toBe("DROP");
+	expect(asked("192.0.2.7", 30_001)).toBe("ACCEPT");
+	expect(asked("10.1.0.1", 80)).toBe("ACCEPT");
+});
+
+function toLoopback(): Packet {
+	return { ...sent, inInterface: undefined, source: "127.0.0.1", destination: "127.1.2.3" };
+}
+
 it.each([
 	["an unknown match", "-p tcp -m recent --set -j ACCEPT"],
-	["an unknown option", "-s 10.0.0.1/32 -j ACCEPT"],
+	["an unknown option", "-o eth0 -j ACCEPT"],
+	["a range that is none", "-s 10.0.0.1/33 -j ACCEPT"],
 	["an unknown target", "-j MASQUERADE"],
 	["no target", "-p tcp"],
 	["more ports than the kernel takes", `-m multiport --dports ${"1,".repeat(15)}80 -j ACCEPT`],
