@@ -1,13 +1,16 @@
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import {
 	type ConntrackEntry,
 	deletionArgs,
 	parseConntrackLine,
+	staleTest,
 	staleUdpEntries,
 } from "../../../src/rules/conntrack-entries.ts";
-import { type UdpTarget, udpTargets } from "../../../src/rules/udp-targets.ts";
-import { PLAIN_NETWORK } from "../../../src/services/node-network.ts";
-import { aBinding } from "../../kit/bindings.ts";
+import { previousUdpTargets, type UdpTarget, udpTargets } from "../../../src/rules/udp-targets.ts";
+import { type NodeNetwork, PLAIN_NETWORK } from "../../../src/services/node-network.ts";
+import { toPort } from "../../../src/services/port.ts";
+import type { Binding } from "../../../src/services/service-port.ts";
+import { aBinding, anAddress } from "../../kit/bindings.ts";
 
 const dns = aBinding({
 	protocol: "udp",
@@ -128,4 +131,88 @@ it("deletionArgs() names exactly the wrong target", () => {
 	expect(deletionArgs(entry(), "ipv4").join(" ")).toBe(
 		"-D -f ipv4 -p udp --orig-dst 10.96.0.53 --dport 53 --reply-src 10.1.0.1 --reply-port-src 30053",
 	);
+});
+
+describe("an entry for an address whose clients a policy parts", () => {
+	const parted = {
+		protocol: "udp",
+		addresses: ["198.51.100.7"],
+		kind: "LoadBalancerIP",
+		port: 53,
+		nodePort: 30_053,
+		listenAddress: "10.1.0.1",
+	} as const;
+	const inside = aBinding({ ...parted, clients: "inside", proxyPort: 40_001 });
+	const outside = aBinding({ ...parted, clients: "outside", pool: "local", proxyPort: 40_002 });
+	const network: NodeNetwork = {
+		...PLAIN_NETWORK,
+		addresses: new Set([anAddress("10.1.0.1"), anAddress("10.3.0.1")]),
+	};
+	const PLACES = new Map([
+		["10.2.1.2", "inside"],
+		["10.1.0.2", "outside"],
+	] as const);
+	const isStale = (found: Partial<ConntrackEntry>, bindings = [inside, outside]) =>
+		staleTest({
+			current: udpTargets(bindings, "ipv4", network),
+			gone: [],
+			clientsAt: (source) => new Map<string, "inside" | "outside">(PLACES).get(source),
+		})(entry({ originalDestination: "198.51.100.7", ...found }));
+
+	it.each([
+		["a Pod in the pool of all", "10.2.1.2", 40_001, false],
+		["a Pod in the pool of this node", "10.2.1.2", 40_002, true],
+		["somebody outside in the pool of this node", "10.1.0.2", 40_002, false],
+		["somebody outside in the pool of all", "10.1.0.2", 40_001, true],
+		["one that cannot be told in either pool", "192.0.2.9", 40_001, false],
+		["one that cannot be told in either pool, the other", "192.0.2.9", 40_002, false],
+		["one that cannot be told in neither pool", "192.0.2.9", 40_003, true],
+	])("is judged by where its client is: %s", (_who, originalSource, replyPort, wanted) => {
+		expect(isStale({ originalSource, replyPort })).toBe(wanted);
+		// The node port, on each of the node's addresses.
+		for (const originalDestination of ["10.1.0.1", "10.3.0.1"]) {
+			const found = { originalSource, replyPort, originalDestination, originalPort: 30_053 };
+			expect(isStale(found)).toBe(wanted);
+		}
+	});
+
+	it("is stale where the pool of its client drops, and not for the others", () => {
+		const bindings: Binding[] = [inside, { ...outside, verdict: "drop" }];
+		expect(isStale({ originalSource: "10.1.0.2", replyPort: 40_002 }, bindings)).toBe(true);
+		expect(isStale({ originalSource: "10.2.1.2", replyPort: 40_001 }, bindings)).toBe(false);
+	});
+
+	it("is somebody else's where no pool is for its client", () => {
+		const found = { originalSource: "10.1.0.2", replySource: "10.9.0.9", replyPort: 53 };
+		expect(isStale(found, [inside])).toBe(false);
+		expect(isStale(found, [outside])).toBe(true);
+	});
+
+	it("for a node port on an address that it is not on is nobody's", () => {
+		const found = { originalPort: 30_053, originalDestination: "10.7.0.1", replyPort: 40_009 };
+		expect(isStale({ ...found, originalSource: "10.1.0.2" })).toBe(false);
+	});
+
+	it("is deleted for this client alone", () => {
+		expect(deletionArgs(entry(), "ipv4", true).join(" ")).toContain(" --orig-src 10.1.0.2 ");
+		expect(deletionArgs(entry(), "ipv4")).not.toContain("--orig-src");
+	});
+});
+
+describe("previousUdpTargets()", () => {
+	it("takes a node port's flows from whichever address, and leaves TCP out", () => {
+		const port = toPort(30_053);
+		const found = { key: undefined, family: "ipv4", port, proxyPort: toPort(40_001) } as const;
+		const gone = previousUdpTargets([
+			{ ...found, protocol: "udp", address: undefined, listenAddress: anAddress("10.1.0.1") },
+			{ ...found, protocol: "tcp", address: undefined, listenAddress: undefined },
+		]);
+		expect(gone).toHaveLength(1);
+		const isStale = staleTest({ current: [], gone, clientsAt: () => undefined });
+		const left = entry({ originalPort: 30_053, replyPort: 40_001 });
+		expect(isStale({ ...left, originalDestination: "10.3.0.1" })).toBe(true);
+		expect(isStale({ ...left, originalDestination: "10.7.0.1" })).toBe(true);
+		expect(isStale({ ...left, replyPort: 40_002 })).toBe(false);
+		expect(isStale({ ...left, originalPort: 53 })).toBe(false);
+	});
 });
