@@ -187,6 +187,13 @@ describe("planService() and addresses", () => {
 		]);
 	});
 
+	it("serves a load balancer's address of a port without a node port", () => {
+		const service = aService({ loadBalancerIps: [anAddress("198.51.100.7")] });
+		const [port] = planService(service, [], HERE).ports;
+		expect(port?.nodePort).toBeUndefined();
+		expect(port?.virtualAddresses.map(({ kind }) => kind)).toEqual(["ClusterIP", "LoadBalancerIP"]);
+	});
+
 	it("leaves out addresses of a family that the Service has no ClusterIP of", () => {
 		const service = everyKind({ externalIps: [anAddress("fd20::7")] });
 		const { ports } = planService(service, [], HERE);
