@@ -35,12 +35,20 @@ export interface ServicePortParts {
 	readonly family?: ServicePort["family"];
 	readonly endpoints?: readonly Endpoint[];
 	readonly sessionAffinity?: SessionAffinity;
+	readonly pool?: ServicePort["pool"];
 }
 
 /** "shop/cart:http", 10.96.0.10:80 or fd10:96::10:80. */
 export function aServicePort(parts: ServicePortParts = {}): ServicePort {
-	const { name = "cart", protocol = "tcp", family = "ipv4" } = parts;
-	const identity = { namespace: "shop", serviceName: name, portName: "http", protocol, family };
+	const { name = "cart", protocol = "tcp", family = "ipv4", pool = "cluster" } = parts;
+	const identity = {
+		namespace: "shop",
+		serviceName: name,
+		portName: "http",
+		protocol,
+		family,
+		pool,
+	};
 	return {
 		...identity,
 		key: servicePortKey(identity),
@@ -50,7 +58,6 @@ export function aServicePort(parts: ServicePortParts = {}): ServicePort {
 			aVirtualAddress(anAddress(family === "ipv4" ? "10.96.0.10" : "fd10:96::10")),
 		],
 		nodePort: undefined,
-		pool: "cluster",
 		whenEmpty: "reject",
 		sessionAffinity: parts.sessionAffinity ?? { type: "None" },
 		endpoints: parts.endpoints ?? [],

@@ -1,5 +1,6 @@
 import { describe, expect, test as it } from "vitest";
 import { createBalancer } from "../../../src/balancing/balancer.ts";
+import type { Balancer } from "../../../src/balancing/pick.ts";
 import { DescriptorBudget } from "../../../src/proxies/descriptor-budget.ts";
 import type { ListenTarget, ServicePortListener } from "../../../src/proxies/listener.ts";
 import { ListenerTable } from "../../../src/proxies/listener-table.ts";
@@ -17,6 +18,8 @@ class World {
 	/** Why the next listeners cannot be opened. */
 	fault: Error | undefined;
 	readonly failing = new Map<string, string[]>();
+	/** Of every listener that was opened, in order. */
+	readonly balancers: Balancer[] = [];
 	onOpen: () => void = () => {};
 	#nextPort = 40_000;
 	readonly table = new ListenerTable({
@@ -31,10 +34,13 @@ class World {
 		const proxyPort = target.port === 0 ? toPort(this.#nextPort++) : target.port;
 		this.events.push(`open ${serviceName} ${target.address ?? "*"}:${proxyPort}`);
 		this.onOpen();
+		const sibling = target.sibling?.balancer;
+		const balancer = createBalancer({ now: () => 0, random: () => 0, sibling });
+		this.balancers.push(balancer);
 		return Promise.resolve({
 			proxyPort,
 			listenAddress: target.address,
-			balancer: createBalancer({ now: () => 0, random: () => 0 }),
+			balancer,
 			failingEndpoints: () => this.failing.get(serviceName) ?? [],
 			update: () => this.events.push(`update ${serviceName}`),
 			close: () => this.events.push(`close ${serviceName} ${target.address ?? "*"}`),
@@ -157,5 +163,63 @@ describe("ListenerTable", () => {
 		await table.reconcile(Array.from({ length: 200 }, (_, i) => aServicePort({ name: `s${i}` })));
 		clearImmediate(next);
 		expect(turns).toBeGreaterThanOrEqual(2);
+	});
+});
+
+describe("ListenerTable and session affinity", () => {
+	const local = aServicePort({ name: "cart", pool: "local" });
+
+	it.each([
+		["the pool of all first", [cart, local]],
+		["the pool of this node first", [local, cart]],
+	])("has one for both pools of a port: %s", async (_what, wanted) => {
+		const { table, balancers } = new World();
+		await table.reconcile([...wanted, stock]);
+		const [one, other, third] = balancers;
+		expect(one?.affinity).toBe(other?.affinity);
+		expect(third?.affinity).not.toBe(one?.affinity);
+	});
+
+	it("has one for both also where the second pool comes later", async () => {
+		const { table, balancers } = new World();
+		await table.reconcile([local]);
+		await table.reconcile([local, cart]);
+		expect(balancers[1]?.affinity).toBe(balancers[0]?.affinity);
+	});
+
+	it("has another one for the same port of the other family or protocol", async () => {
+		const { table, balancers } = new World();
+		await table.reconcile([
+			cart,
+			aServicePort({ name: "cart", protocol: "udp", pool: "local" }),
+			aServicePort({ name: "cart", family: "ipv6", pool: "local" }),
+		]);
+		expect(new Set(balancers.map(({ affinity }) => affinity)).size).toBe(3);
+	});
+
+	it.each([
+		["of a port with one pool", [cart]],
+		["of a port with two", [cart, local]],
+	])(
+		"stays when a listener is replaced since the node's address has changed: %s",
+		async (_what, wanted) => {
+			const world = new World();
+			world.address = anAddress("192.168.0.1");
+			await world.table.reconcile(wanted);
+			world.address = anAddress("192.168.0.2");
+			await world.table.reconcile(wanted);
+			world.table.retire(new Set());
+			expect(world.balancers).toHaveLength(2 * wanted.length);
+			expect(new Set(world.balancers.map(({ affinity }) => affinity)).size).toBe(1);
+		},
+	);
+
+	it("is forgotten with the last of a port's listeners", async () => {
+		const { table, balancers } = new World();
+		await table.reconcile([cart]);
+		await table.reconcile([]);
+		table.retire(new Set());
+		await table.reconcile([cart]);
+		expect(balancers[1]?.affinity).not.toBe(balancers[0]?.affinity);
 	});
 });

@@ -89,6 +89,23 @@ describe("PortAllocator without a range", () => {
 		expect((await allocator.allocate(cart, aHost().open)).proxyPort).toBe(40_000);
 	});
 
+	it("keeps the ports of a port's two pools apart", async () => {
+		const local = aServicePort({ name: "cart", pool: "local" });
+		const preferred = preferring([cart.key, 31_000], [local.key, 31_001]);
+		const { open, asked } = aHost();
+		const allocator = anAllocator({ preferred });
+		await allocator.allocate(local, open);
+		await allocator.allocate(cart, open);
+		expect(asked).toEqual([31_001, 31_000]);
+	});
+
+	it("does not give one pool the port at which a predecessor's rules send the other's clients", async () => {
+		const local = aServicePort({ name: "cart", pool: "local" });
+		const allocator = anAllocator({ preferred: preferring([local.key, 40_000]) });
+		expect((await allocator.allocate(cart, aHost().open)).proxyPort).toBe(40_001);
+		expect((await allocator.allocate(local, aHost().open)).proxyPort).toBe(40_000);
+	});
+
 	it("forgets the predecessor when told so", async () => {
 		const allocator = anAllocator({ preferred: preferring([stock.key, 40_000]) });
 		allocator.forgetPreferred();

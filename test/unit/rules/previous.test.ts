@@ -3,7 +3,9 @@ import { planRules } from "../../../src/rules/plan.ts";
 import { previousBindings } from "../../../src/rules/previous.ts";
 import { restoreText } from "../../../src/rules/restore-text.ts";
 import { parseSavedRules } from "../../../src/rules/saved-rules.ts";
+import { PLAIN_NETWORK } from "../../../src/services/node-network.ts";
 import { aBinding, wantedRules } from "../../kit/bindings.ts";
+import { aRange } from "../../kit/ranges.ts";
 
 function savedRule(rule: string) {
 	return parseSavedRules(
@@ -67,4 +69,36 @@ it.each([
 	["a broken target", "-d 10.96.0.10/32 -p tcp -m tcp --dport 80 -j DNAT --to-destination x"],
 ])("a rule with %s is left out", (_, rule) => {
 	expect(previousBindings(savedRule(rule), "ipv4")).toEqual([]);
+});
+
+it("previousBindings() reads node ports and both pools of a port back", () => {
+	const fields = { nodePort: 30_080, listenAddress: "10.1.0.1", protocol: "udp" } as const;
+	const cluster = aBinding({ ...fields, clients: "inside" });
+	const local = aBinding({ ...fields, clients: "outside", pool: "local", proxyPort: 30_002 });
+	const network = {
+		...PLAIN_NETWORK,
+		nodePorts: {
+			ranges: { ipv4: [aRange("10.1.0.1/32"), aRange("10.3.0.0/16")], ipv6: [] },
+			onLoopback: true,
+		},
+		pods: { ranges: [aRange("10.2.0.0/16")], interfaces: [] },
+	};
+	const saved = parseSavedRules(
+		restoreText(planRules(wantedRules([cluster, local], network), "ipv4"), parseSavedRules("")),
+	);
+	const found = previousBindings(saved, "ipv4").map(
+		({ key, address, port, proxyPort, listenAddress }) =>
+			`${key} ${address}:${port} ${listenAddress}:${proxyPort}`,
+	);
+
+	expect(cluster.key).toBe("shop/cart:http/udp/ipv4");
+	expect(found).toEqual([
+		`${cluster.key} 10.96.0.10:80 10.1.0.1:30001`,
+		`${cluster.key}/local 10.96.0.10:80 10.1.0.1:30002`,
+		// A node port's once for each range: which addresses those were nobody knows any more.
+		`${cluster.key} undefined:30080 10.1.0.1:30001`,
+		`${cluster.key} undefined:30080 10.1.0.1:30001`,
+		`${cluster.key}/local undefined:30080 10.1.0.1:30002`,
+		`${cluster.key}/local undefined:30080 10.1.0.1:30002`,
+	]);
 });
