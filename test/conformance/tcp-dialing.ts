@@ -253,6 +253,22 @@ export function describeDialing(createEngine: CreateEngine): void {
 			expect(lab.records.at(-1)).toMatchObject({ affinity: "kept", attemptCount: 1 });
 		});
 
+		it("is one for both pools of a port", async () => {
+			const servers = await lab.numbered(3);
+			const parts = { endpoints: endpointsOf(servers), sessionAffinity: BY_CLIENT };
+			const serveBoth = async (here: readonly TestEndpoint[]) => {
+				const local = { ...parts, endpoints: endpointsOf(here), pool: "local" } as const;
+				const { bindings } = await lab.reconcile(aServicePort(parts), aServicePort(local));
+				return bindings.map(({ proxyPort }) => proxyPort);
+			};
+			const [all = 0, here = 0] = await serveBoth(servers);
+			const own = await lab.ask(all);
+			await serveBoth(servers.filter((_, index) => String(index + 1) !== own));
+			const moved = await lab.ask(here);
+			expect(moved).not.toBe(own);
+			expect([await lab.ask(all), await lab.ask(here)]).toEqual([moved, moved]);
+		});
+
 		it("is changed live: timeout, off and on", async () => {
 			const servers = await lab.numbered(2);
 			const port = await serveSticky(servers);

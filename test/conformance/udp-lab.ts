@@ -38,6 +38,7 @@ export interface UdpServicePortParts {
 	readonly name?: string;
 	readonly family?: "ipv4" | "ipv6";
 	readonly sessionAffinity?: SessionAffinity;
+	readonly pool?: ServicePort["pool"];
 	readonly endpoints: readonly Endpoint[];
 }
 
@@ -46,9 +47,10 @@ export function aUdpServicePort({
 	name = "echo",
 	family = "ipv4",
 	sessionAffinity = { type: "None" },
+	pool = "cluster",
 	endpoints,
 }: UdpServicePortParts): ServicePort {
-	const identity = { namespace: "lab", serviceName: name, portName: "dns", family };
+	const identity = { namespace: "lab", serviceName: name, portName: "dns", family, pool };
 	return {
 		...identity,
 		key: servicePortKey({ ...identity, protocol: "udp" }),
@@ -59,7 +61,6 @@ export function aUdpServicePort({
 			aVirtualAddress(anAddress(family === "ipv4" ? "10.96.0.53" : "fd10:96::35")),
 		],
 		nodePort: undefined,
-		pool: "cluster",
 		whenEmpty: "reject",
 		sessionAffinity,
 		endpoints,

@@ -314,6 +314,24 @@ export function describeUdpConformance(
 			expect([await ask(), await ask()]).toEqual([moved, moved]);
 		});
 
+		it("has one session affinity for both pools of a port", async () => {
+			const endpoints = (await openNamed("a", "b", "c")).map(({ endpoint }) => endpoint);
+			const sessionAffinity = { type: "ClientIP", timeoutMs: 10_800_000 } as const;
+			const cluster = aUdpServicePort({ endpoints, sessionAffinity });
+			const localOf = (here: typeof endpoints) =>
+				aUdpServicePort({ endpoints: here, sessionAffinity, pool: "local" });
+			const targets = await serve([cluster, localOf(endpoints)]);
+			const ask = async (pool: 0 | 1) => {
+				const target = targets[pool] ?? expect.unreachable("no listener");
+				return await (await openClient(target)).askText("who?");
+			};
+			const own = await ask(0);
+			await reconcile(cluster, localOf(endpoints.filter((_, at) => ["a", "b", "c"][at] !== own)));
+			const moved = await ask(1);
+			expect(moved).not.toBe(own);
+			expect([await ask(0), await ask(1)]).toEqual([moved, moved]);
+		});
+
 		it("bounds the flows: the least recently used make room, their sockets closed", async () => {
 			const echo = await openEndpoint();
 			const to = await serveEndpoints([echo.endpoint], { maxFlows: 4 });

@@ -6,6 +6,7 @@ import {
 	type StreamEngineOptions,
 } from "../../../../src/proxies/stream/stream-engine.ts";
 import { silentLog } from "../../../../src/shared/log.ts";
+import { aUdpServicePort, LabClient, LabEndpoint } from "../../../conformance/udp-lab.ts";
 import { anAddress, aServicePort } from "../builders.ts";
 
 function anEngine(overrides: Partial<StreamEngineOptions> = {}) {
@@ -59,6 +60,38 @@ describe("createStreamEngine()", () => {
 		expect(engine.stats().listeners).toBe(3);
 		engine.retire(new Set());
 		expect(engine.stats().listeners).toBe(2);
+	});
+
+	it("keeps UDP clients with their endpoints when the node's address changes", async () => {
+		const open = async (name: string) =>
+			await LabEndpoint.open({ answer: (_datagram, reply) => reply(name) });
+		const servers = [await open("a"), await open("b")];
+		onTestFinished(() => {
+			for (const server of servers) server.close();
+		});
+		let address = "127.0.0.1";
+		// Each rotation starts with the first endpoint.
+		const engine = anEngine({ udpAddress: () => anAddress(address), random: () => 0 });
+		const wanted = aUdpServicePort({
+			endpoints: servers.map(({ endpoint }) => endpoint),
+			sessionAffinity: { type: "ClientIP", timeoutMs: 10_800_000 },
+		});
+		const ask = async (from: string) => {
+			const { bindings } = await engine.reconcile([wanted]);
+			const client = await LabClient.open(
+				{ address, port: bindings[0]?.proxyPort ?? 0 },
+				{ address: from },
+			);
+			onTestFinished(() => client.close());
+			return await client.askText("who?");
+		};
+		const first = await ask("127.0.0.1");
+		const second = await ask("127.0.0.3");
+		expect(new Set([first, second]).size).toBe(2);
+		address = "127.0.0.2";
+		// In the other order: a rotation that began anew would change them over.
+		expect(await ask("127.0.0.3")).toBe(second);
+		expect(await ask("127.0.0.1")).toBe(first);
 	});
 
 	it("has nothing to tell before it is used", () => {
