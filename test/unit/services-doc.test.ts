@@ -32,8 +32,11 @@ describe("docs/services.md", () => {
 		expect(tests.length).toBeGreaterThan(60);
 		const lost = tests.filter(({ path, title }) => {
 			if (!path.startsWith("../test/") || !existsSync(at(path))) return true;
-			// A name begins where its text in the source does.
-			return !readFileSync(at(path), "utf8").includes(`"${title}`);
+			const source = readFileSync(at(path), "utf8");
+			// A test's name begins where its text does; what a scenario shows may be folded.
+			return path.endsWith(".yaml")
+				? !source.split("\nobjects:")[0]?.replaceAll(/\s+/g, " ").includes(title)
+				: !source.includes(`"${title}`);
 		});
 		expect(lost).toEqual([]);
 	});
