@@ -1,11 +1,12 @@
-import { beforeEach, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { CommandError } from "../../../src/rules/command-error.ts";
 import { UdpFlowCleaner } from "../../../src/rules/udp-flow-cleaner.ts";
 import { udpTargets } from "../../../src/rules/udp-targets.ts";
-import { PLAIN_NETWORK } from "../../../src/services/node-network.ts";
+import { type NodeNetwork, PLAIN_NETWORK } from "../../../src/services/node-network.ts";
 import { toPort } from "../../../src/services/port.ts";
-import { aBinding } from "../../kit/bindings.ts";
+import { aBinding, anAddress } from "../../kit/bindings.ts";
 import { FakeXtables } from "../../kit/fake-xtables.ts";
+import { aRange } from "../../kit/ranges.ts";
 
 const { signal } = new AbortController();
 const dns = aBinding({
@@ -152,4 +153,55 @@ it("what changed while clean() was at work is judged by the newer rules, and is 
 
 	expect(await cleaner.clean(signal)).toEqual({ state: "cleaned", deleted: 2 });
 	expect(host.deletions.join("")).toContain("--reply-port-src 30053");
+});
+
+describe("clean() where a policy parts the clients of an address", () => {
+	const fields = {
+		protocol: "udp",
+		addresses: ["10.96.0.53"],
+		kind: "LoadBalancerIP",
+		port: 53,
+		listenAddress: "10.1.0.1",
+	} as const;
+	const bindings = [
+		aBinding({ ...fields, clients: "inside", proxyPort: 30_053 }),
+		aBinding({ ...fields, clients: "outside", pool: "local", proxyPort: 30_054 }),
+	];
+	const NODE = "10.1.0.1";
+	const POD = "10.2.1.2";
+	const OUTSIDE = "10.3.0.2";
+	/** The clients whose flows are deleted, of these three in the one pool and in the other. */
+	const deletedWith = async (pods: NodeNetwork["pods"]) => {
+		const network = { ...PLAIN_NETWORK, addresses: new Set([anAddress(NODE)]), pods };
+		host.conntrack = [NODE, POD, OUTSIDE].flatMap((client) =>
+			[30_053, 30_054].map((replyPort) => line(client, "10.1.0.1", replyPort)),
+		);
+		cleaner.expect(udpTargets(bindings, "ipv4", network), [], network);
+		await cleaner.clean(signal);
+		return host.deletions
+			.join("")
+			.split("\n")
+			.filter(Boolean)
+			.map((args) => /--orig-src (\S+) .*--reply-port-src (\d+)$/.exec(args)?.slice(1).join(" "));
+	};
+
+	it("deletes each client's flow by itself, by where the client is", async () => {
+		expect(await deletedWith({ ranges: [aRange("10.2.0.0/16")], interfaces: [] })).toEqual([
+			`${NODE} 30054`,
+			`${POD} 30054`,
+			`${OUTSIDE} 30053`,
+		]);
+	});
+
+	it("takes all but the node for outside where nobody knows who is a Pod", async () => {
+		expect(await deletedWith({ ranges: [], interfaces: [] })).toEqual([
+			`${NODE} 30054`,
+			`${POD} 30053`,
+			`${OUTSIDE} 30053`,
+		]);
+	});
+
+	it("leaves those alone that cannot be told, as where Pods are known by their interface", async () => {
+		expect(await deletedWith({ ranges: [], interfaces: ["cali+"] })).toEqual([`${NODE} 30054`]);
+	});
 });
