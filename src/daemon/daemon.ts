@@ -21,11 +21,12 @@ import { adjustConntrack } from "./adjust-conntrack.ts";
 import type { Daemon, DaemonOptions } from "./contract.ts";
 import { openEngine } from "./engine.ts";
 import { NO_LOCK, type NodeLock, takeNodeLock } from "./node-lock.ts";
-import { LINK_LOOK_MS, NodeWatch } from "./node-watch.ts";
+import { NodeWatch } from "./node-watch.ts";
 import { createObservation, engineHooks, type Observation } from "./observation.ts";
 import { adjustOomScore } from "./oom-score.ts";
 import { PlanNotices } from "./plan-notices.ts";
 import { type DaemonFacts, healthFacts, metricsFacts, statusReport } from "./reports.ts";
+import { Rounds } from "./rounds.ts";
 import { RulesDriver } from "./rules-driver.ts";
 import { countChanges } from "./snapshot-changes.ts";
 import { createSnapshotMerger, createSources } from "./sources.ts";
@@ -38,9 +39,6 @@ import { NO_SYNC, Sync } from "./sync.ts";
  * a stop); it is the only one that knows all rooms. Nothing here decides about objects, endpoints,
  * sockets or rules.
  */
-
-/** The rules are looked at at least this often: a look costs two processes, a flush is an outage. */
-const MAX_VERIFY_INTERVAL_MS = 10_000;
 
 const NOTIFY_TIMEOUT_MS = 5_000;
 
@@ -79,8 +77,7 @@ class NodeDaemon implements Daemon {
 	#lock: NodeLock | undefined;
 	#http: HttpServers | undefined;
 	#plan: ServicePortPlan | undefined;
-	#tick: NodeJS.Timeout | undefined;
-	#linkTick: NodeJS.Timeout | undefined;
+	#rounds: Rounds | undefined;
 	#isReady: boolean = false;
 	#stopReason: string | undefined;
 
@@ -221,11 +218,12 @@ class NodeDaemon implements Daemon {
 		for (const source of sources) {
 			source.start(() => sync.request(), this.#abort.signal);
 		}
-		this.#tick = setInterval(
-			() => this.#onTick(),
-			Math.min(config.rulesSyncPeriodMs, MAX_VERIFY_INTERVAL_MS),
-		);
-		this.#linkTick = setInterval(() => this.#onLinkTick(), LINK_LOOK_MS);
+		this.#rounds = new Rounds({
+			node,
+			sync,
+			plan: () => this.#plan,
+			rulesPeriodMs: config.rulesSyncPeriodMs,
+		});
 		void this.#notifier.status("waiting for the first complete state");
 	}
 
@@ -323,27 +321,11 @@ class NodeDaemon implements Daemon {
 		return `serving ${this.#servicePorts()} ServicePorts`;
 	}
 
-	#onTick(): void {
-		const { sync, node } = this.#running ?? {};
-		const waitsForPorts = this.#plan?.unserved.some(({ reason }) => reason === "port-taken");
-		if (waitsForPorts === true) node?.askPortsAgain();
-		if (node?.refresh() === true || waitsForPorts === true) sync?.request();
-		sync?.requestVerify();
-	}
-
-	/** A Pod's interface may be the first without an address: its connections should not wait long. */
-	#onLinkTick(): void {
-		const { sync, node } = this.#running ?? {};
-		if (node === undefined || !(node.hasNewLinks() || node.hasSuspects())) return;
-		if (node.refresh()) sync?.request();
-	}
-
 	async #shutDown(): Promise<StopResult> {
 		const { log } = this.#observation;
 		const { drainTimeoutMs } = this.#config;
 		const { sync, engine, sources = [], serviceHealth } = this.#running ?? {};
-		clearInterval(this.#tick);
-		clearInterval(this.#linkTick);
+		this.#rounds?.stop();
 		log.info({ reason: this.#stopReason, drainTimeoutMs }, "stopping");
 		void this.#notifier.stopping(`waiting for connections to end (${this.#stopReason})`);
 		return await stopServing({

@@ -109,15 +109,21 @@ export class NodeWatch {
 		this.#sockets = undefined;
 		const interfaces = this.#interfaces();
 		if (interfaces === undefined) return false;
-		const before = { view: this.#view, network: this.#network };
+		const before = { view: this.#view, network: this.#network, chosen: this.#chosen };
 		this.#choose(interfaces);
 		this.#lookAtLinks(interfaces);
 		this.#describe(interfaces);
-		return before.view !== this.#view || before.network !== this.#network;
+		return (
+			before.view !== this.#view ||
+			before.network !== this.#network ||
+			before.chosen !== this.#chosen
+		);
 	}
 
 	/** A cheap look for interfaces that came or went since the last {@link refresh}. */
 	hasNewLinks(): boolean {
+		// With an address of its own for every listener it does not matter.
+		if (this.#options.config.bindAddress !== undefined) return false;
 		return this.#system.linkNames().join("\n") !== this.#linkNames.join("\n");
 	}
 
@@ -145,10 +151,9 @@ export class NodeWatch {
 				current: this.#chosen[family],
 			});
 		const next = { ipv4: choose("ipv4"), ipv6: choose("ipv6") };
-		if (IP_FAMILIES.some((family) => next[family] !== this.#chosen[family])) {
-			const fields = { was: this.#chosen, now: next };
-			this.#options.log.info(fields, "node addresses for UDP proxies");
-		}
+		if (IP_FAMILIES.every((family) => next[family] === this.#chosen[family])) return;
+		const fields = { was: this.#chosen, now: next };
+		this.#options.log.info(fields, "node addresses for UDP proxies");
 		this.#chosen = next;
 	}
 

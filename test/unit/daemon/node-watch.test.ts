@@ -164,10 +164,12 @@ describe("NodeWatch and interfaces without an address", () => {
 	it("does not look where every listener has one address anyway", () => {
 		const node = world.watch({ "bind-address": "192.168.0.9" });
 		world.links = [cali];
+		world.linkNames = ["cali1"];
 		node.refresh();
 		world.nowMs += 1_000;
 		node.refresh();
 		expect(node.network().arrivalAddress.ipv4).toBeUndefined();
+		expect([node.hasNewLinks(), node.hasSuspects()]).toEqual([false, false]);
 	});
 });
 
