@@ -29,6 +29,13 @@ const PLAN_FLAGS = [
 	"config",
 	"hostname-override",
 	"bind-address",
+	"nodeport-addresses",
+	"iptables-localhost-nodeports",
+	"cluster-cidr",
+	"detect-local-mode",
+	"pod-bridge-interface",
+	"pod-interface-name-prefix",
+	"allow-external-ips",
 	"proxy-port-range",
 	"rules",
 ] as const satisfies readonly FlagName[];

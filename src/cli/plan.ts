@@ -5,7 +5,7 @@ import { parseSavedRules } from "../rules/saved-rules.ts";
 import { IP_FAMILIES, type IpAddress, type IpFamily } from "../services/address.ts";
 import { planServicePorts } from "../services/plan-service-ports.ts";
 import { isPort, type Port } from "../services/port.ts";
-import type { Binding, ServicePort } from "../services/service-port.ts";
+import { type Binding, parseServicePortKey, type ServicePort } from "../services/service-port.ts";
 import { EXIT_FAILED, EXIT_FINE } from "./exit-codes.ts";
 import type { Host } from "./host.ts";
 import { complain } from "./report.ts";
@@ -33,7 +33,7 @@ export async function planCommand(
 	const look = host.doors.lookAtNode(config, snapshot.node);
 	const { servicePorts, unserved, healthChecks } = planServicePorts(snapshot, look.view, config);
 	for (const { name, reason, detail } of unserved) {
-		complain(host, `plan: ${name} is not served: ${reason}${detail === "" ? "" : `, ${detail}`}`);
+		complain(host, `plan: ${name}: not served (${reason}): ${detail}`);
 	}
 	if (config.rules === "none") {
 		host.out("# --rules none: no packet rules\n");
@@ -52,10 +52,11 @@ export async function planCommand(
 function familyText(wanted: WantedRules, family: IpFamily): string {
 	const program = family === "ipv4" ? "iptables-restore" : "ip6tables-restore";
 	const own = wanted.bindings.filter((binding) => binding.family === family);
-	const ports = own.map(
-		({ name, protocol, proxyPort }) =>
-			`# ${name} (${protocol}): proxy port ${proxyPort}, assumed\n`,
-	);
+	const ports = own.map(({ key, name, protocol, proxyPort }) => {
+		const isLocal = parseServicePortKey(key)?.pool === "local";
+		const what = isLocal ? `${protocol}, only endpoints on this node` : protocol;
+		return `# ${name} (${what}): proxy port ${proxyPort}, assumed\n`;
+	});
 	return [
 		`# ${family}: input of ${program} --noflush on a host without rules of ours\n`,
 		...ports,

@@ -6,7 +6,9 @@ import { admitEndpointSlice } from "../../../src/services/admit-endpoint-slice.t
 import { admitService } from "../../../src/services/admit-service.ts";
 import { PLAIN_NETWORK } from "../../../src/services/node-network.ts";
 import { planServicePorts } from "../../../src/services/plan-service-ports.ts";
-import { plainView } from "../../kit/views.ts";
+import { rawService } from "../../kit/raw-objects.ts";
+import { snapshotOf } from "../../kit/snapshots.ts";
+import { aView, plainView } from "../../kit/views.ts";
 import { configOf, inputs } from "../config/inputs.ts";
 import { EMPTY_SNAPSHOT, fakeHost, run } from "./fake-host.ts";
 
@@ -94,6 +96,36 @@ it("plan fails only where nothing could be read", async () => {
 		stdout: "",
 		stderr: "kube-userproxy: plan: manifests /m: is not there\n",
 	});
+});
+
+it("plan takes the flags that the rules depend on, and tells the two pools of a port apart", async () => {
+	const raw = rawService({
+		ports: [{ name: "http", protocol: "TCP", port: 80, nodePort: 30_080 }],
+		spec: { type: "NodePort", externalTrafficPolicy: "Local", externalIPs: ["203.0.113.7"] },
+	});
+	const local = fakeHost({
+		readSources: () =>
+			Promise.resolve({
+				snapshot: snapshotOf([raw]),
+				sources: [{ name: "manifests", isComplete: true, problems: [] }],
+			}),
+		lookAtNode: () => ({
+			view: aView({ allowedExternalIps: [] }),
+			network: PLAIN_NETWORK,
+			udpAddress: () => undefined,
+		}),
+	});
+	const flags =
+		"--cluster-cidr 10.244.0.0/16 --nodeport-addresses primary --allow-external-ips none";
+	const { status, stdout, stderr } = await run(`plan --manifests /m ${flags}`, local);
+	expect(status).toBe(0);
+	expect(stderr).toBe(
+		"kube-userproxy: plan: shop/cart:http: not served (address-refused): ExternalIP 203.0.113.7 is not in --allow-external-ips\n",
+	);
+	expect(stdout).toContain("# shop/cart:http (tcp): proxy port 40001, assumed\n");
+	expect(stdout).toContain(
+		"# shop/cart:http (tcp, only endpoints on this node): proxy port 40002, assumed\n",
+	);
 });
 
 describe("assumeBindings()", () => {
