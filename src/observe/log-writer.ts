@@ -58,6 +58,7 @@ export class LogWriter implements LogDestination {
 	#droppedTold = 0;
 	#tellRoomAgain: (droppedLines: number) => void = () => {};
 	#waiting: (() => void)[] = [];
+	#isClosed: boolean = false;
 
 	constructor(fd: number) {
 		const kind = kindOf(fd);
@@ -116,8 +117,12 @@ export class LogWriter implements LogDestination {
 		}
 	}
 
-	/** For tests: gives the descriptor back that was opened anew. */
+	/**
+	 * For tests: gives the descriptor back that was opened anew, and writes nothing more: its number may
+	 * soon be that of another file.
+	 */
 	close(): void {
+		this.#isClosed = true;
 		if (this.#reopened) closeSync(this.#fd);
 	}
 
@@ -131,6 +136,7 @@ export class LogWriter implements LogDestination {
 	}
 
 	#pump(): void {
+		if (this.#isClosed) return;
 		this.#batch ??= this.#nextBatch();
 		const batch = this.#batch;
 		if (batch === undefined) {

@@ -155,6 +155,20 @@ describe("LogWriter", () => {
 		writer.close();
 	});
 
+	it("writes nothing once it is closed: its descriptor's number may be another file's", async () => {
+		const { reader, writer: fd } = aPipe();
+		const writer = new LogWriter(fd);
+		for (const line of numbered(2_000, 1_000)) writer.write(line);
+		await writer.flush(50);
+		writer.close();
+		closeSync(reader);
+		// The lowest free number: that of the writer's own descriptor, or one below it.
+		const path = join(folder, "other");
+		for (let number = 0; number < 8; number += 1) open(path, "a");
+		await new Promise((resolve) => setTimeout(resolve, 200));
+		expect(readFileSync(path, "utf8")).toBe("");
+	});
+
 	it("writes at the end what a reader that is back has room for", async () => {
 		const { reader, writer: fd } = aPipe();
 		const writer = new LogWriter(fd);
