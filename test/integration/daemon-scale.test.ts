@@ -77,7 +77,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon with 3,000 Services of t
 
 	/** Two TCP connections and two UDP clients. */
 	const ask = async (index: number) => {
-		const what = { address: addressOf(index), count: 2, timeoutMs: 500 };
+		const what = { address: addressOf(index), count: 2, timeoutMs: 5_000 };
 		const tcp = await services.client.tcp({ ...what, port: 80 });
 		const udp = await services.client.udp({ ...what, port: 53, socketEach: true });
 		return tally([...tcp, ...udp]);
@@ -139,7 +139,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon with 3,000 Services of t
 			in: services.lab.node,
 			flags: [`--master=${api.url}`, "--log-connections=off"],
 		});
-		await timed("start", () => daemon.ready());
+		await timed("start", () => daemon.ready(60_000));
 		const before = appliedRules(daemon);
 		const syncs = () => daemon.metric("kubeproxy_sync_proxy_rules_duration_seconds_count");
 		const syncsBefore = (await syncs()) ?? 0;
