@@ -298,6 +298,11 @@ function freeze(config: Config): Config {
 	Object.freeze(config.proxyPortRange);
 	Object.freeze(config.dialTimeoutsMs);
 	Object.freeze(config.conntrack);
+	Object.freeze(config.nodePortAddresses);
+	Object.freeze(config.nodePortAddresses.ranges);
+	Object.freeze(config.localDetection);
+	Object.freeze(config.localDetection.clusterRanges);
+	Object.freeze(config.allowedExternalIps);
 	Object.freeze(config.healthzBindAddress);
 	Object.freeze(config.metricsBindAddress);
 	return Object.freeze(config);

@@ -58,6 +58,9 @@ it("resolveConfig() gives a Config that nobody can change", () => {
 	expect(Object.isFrozen(config.manifests)).toBe(true);
 	expect(Object.isFrozen(config.dialTimeoutsMs)).toBe(true);
 	expect(Object.isFrozen(config.proxyPortRange)).toBe(true);
+	expect(Object.isFrozen(config.nodePortAddresses.ranges)).toBe(true);
+	expect(Object.isFrozen(config.localDetection.clusterRanges)).toBe(true);
+	expect(Object.values(config).every((value) => Object.isFrozen(value))).toBe(true);
 	expect(Object.isFrozen(config.conntrack)).toBe(true);
 });
 
