@@ -3,8 +3,9 @@ import { planRules, type WantedRules } from "../rules/plan.ts";
 import { restoreText } from "../rules/restore-text.ts";
 import { parseSavedRules } from "../rules/saved-rules.ts";
 import { IP_FAMILIES, type IpAddress, type IpFamily } from "../services/address.ts";
+import { toBinding } from "../services/binding.ts";
 import { planServicePorts } from "../services/plan-service-ports.ts";
-import { isPort, type Port } from "../services/port.ts";
+import { isPort } from "../services/port.ts";
 import { type Binding, parseServicePortKey, type ServicePort } from "../services/service-port.ts";
 import { EXIT_FAILED, EXIT_FINE } from "./exit-codes.ts";
 import type { Host } from "./host.ts";
@@ -89,20 +90,9 @@ export function assumeBindings(
 		} else if (!isPort(proxyPort) || proxyPort > last) {
 			problems.push(`${name} is left out: no proxy port is left`);
 		} else {
-			bindings.push(toBinding(servicePort, proxyPort, listenAddress));
+			bindings.push(toBinding(servicePort, { proxyPort, listenAddress }));
 			next += 1;
 		}
 	}
 	return { bindings, problems };
-}
-
-function toBinding(
-	servicePort: ServicePort,
-	proxyPort: Port,
-	listenAddress: IpAddress | undefined,
-): Binding {
-	const { key, name, protocol, family, port, virtualAddresses, nodePort } = servicePort;
-	const verdict = servicePort.endpoints.length === 0 ? servicePort.whenEmpty : "serve";
-	const served = { key, name, protocol, family, port, virtualAddresses, nodePort };
-	return { ...served, proxyPort, listenAddress, verdict };
 }

@@ -1,4 +1,5 @@
 import type { IpAddress } from "../services/address.ts";
+import { toBinding } from "../services/binding.ts";
 import { isEqualAddress, isEqualList, isEqualNodePort } from "../services/equal-service-ports.ts";
 import {
 	type Binding,
@@ -105,7 +106,7 @@ export class ListenerTable {
 		if (entry.servicePort !== servicePort) {
 			entry.servicePort = servicePort;
 			entry.listener.update(servicePort);
-			const binding = bindingOf(servicePort, entry.listener);
+			const binding = toBinding(servicePort, entry.listener);
 			if (!isSameBinding(entry.binding, binding)) entry.binding = binding;
 		}
 		return entry.listener.listenAddress === this.#options.addressFor(servicePort);
@@ -125,7 +126,7 @@ export class ListenerTable {
 				this.#close({ servicePort, listener });
 				return undefined;
 			}
-			const binding = bindingOf(servicePort, listener);
+			const binding = toBinding(servicePort, listener);
 			if (before !== undefined) this.#replaced.push(before);
 			this.#entries.set(servicePort.key, { servicePort, listener, binding });
 			return undefined;
@@ -154,23 +155,6 @@ export class ListenerTable {
 		if (!isSame) this.#latestBindings = bindings;
 		return this.#latestBindings;
 	}
-}
-
-function bindingOf(servicePort: ServicePort, listener: ServicePortListener): Binding {
-	const { key, name, protocol, family, port, virtualAddresses, nodePort } = servicePort;
-	const { proxyPort, listenAddress } = listener;
-	return {
-		key,
-		name,
-		protocol,
-		family,
-		port,
-		virtualAddresses,
-		nodePort,
-		proxyPort,
-		listenAddress,
-		verdict: servicePort.endpoints.length === 0 ? servicePort.whenEmpty : "serve",
-	};
 }
 
 /** Of the same port's other pool. */

@@ -3,6 +3,7 @@ import { type RulesPart, Sync } from "../../../src/daemon/sync.ts";
 import { DescriptorBudget } from "../../../src/proxies/descriptor-budget.ts";
 import type { ReconcileOutcome, RelayEngine } from "../../../src/proxies/engine.ts";
 import type { WantedRules } from "../../../src/rules/plan.ts";
+import { toBinding } from "../../../src/services/binding.ts";
 import { PLAIN_NETWORK } from "../../../src/services/node-network.ts";
 import type { Snapshot } from "../../../src/services/objects.ts";
 import { planServicePorts } from "../../../src/services/plan-service-ports.ts";
@@ -71,7 +72,9 @@ class Recorder implements RulesPart {
 		this.calls.push(`reconcile ${wanted.map(({ name }) => name).join(",")}`);
 		const opened = wanted.filter(({ name }) => !this.listenFailures.has(name));
 		const failed = wanted.filter(({ name }) => this.listenFailures.has(name));
-		const bindings = opened.map(toBinding);
+		const bindings = opened.map((servicePort) =>
+			toBinding(servicePort, { proxyPort: toPort(40_000), listenAddress: undefined }),
+		);
 		// As engines do: the same list while it says the same.
 		if (JSON.stringify(bindings) !== JSON.stringify(this.#bindings)) this.#bindings = bindings;
 		return {
@@ -79,22 +82,6 @@ class Recorder implements RulesPart {
 			problems: failed.map(({ key, name }) => ({ key, name, error: new Error("address in use") })),
 		};
 	}
-}
-
-function toBinding(servicePort: ServicePort): Binding {
-	const { key, name, protocol, family, port, virtualAddresses, nodePort, endpoints } = servicePort;
-	return {
-		key,
-		name,
-		protocol,
-		family,
-		port,
-		virtualAddresses,
-		nodePort,
-		proxyPort: toPort(40_000),
-		listenAddress: undefined,
-		verdict: endpoints.length === 0 ? "reject" : "serve",
-	};
 }
 
 function aSync(recorder: Recorder, initial?: Snapshot, log = silentLog) {
