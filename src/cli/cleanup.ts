@@ -2,6 +2,7 @@ import { showControlCharacters } from "../observe/control-characters.ts";
 import type { CleanupReport } from "../rules/cleanup.ts";
 import type { KubeProxyCleanupReport } from "../rules/cleanup-kube-proxy.ts";
 import { isCommandError } from "../rules/command-error.ts";
+import { programOf } from "../rules/xtables.ts";
 import { describeError } from "../shared/errors.ts";
 import { EXIT_FAILED, EXIT_FINE } from "./exit-codes.ts";
 import type { Host } from "./host.ts";
@@ -20,9 +21,8 @@ export async function cleanupCommand(host: Host): Promise<number> {
 		complain(host, failureText(error));
 		return EXIT_FAILED;
 	}
-	for (const { family, variant } of report.cleaned) {
-		const program = family === "ipv4" ? "iptables" : "ip6tables";
-		host.out(`Removed the chains and jumps of ${program}-${variant} (nat and filter tables)\n`);
+	for (const place of report.cleaned) {
+		host.out(`Removed the chains and jumps of ${programOf(place)} (nat and filter tables)\n`);
 	}
 	if (report.cleaned.length === 0 && report.problems.length === 0) {
 		host.out("Nothing to remove: no rule or chain of kube-userproxy is there\n");

@@ -1,7 +1,8 @@
 import { readFileSync, writeFileSync } from "node:fs";
-import { cpus, hostname } from "node:os";
+import { hostname } from "node:os";
 import process from "node:process";
 import type { Config } from "../config/config.ts";
+import { hostCpuCount } from "../daemon/adjust-conntrack.ts";
 import type { Daemon, DaemonOptions } from "../daemon/contract.ts";
 import { findNodeLockHolder } from "../daemon/node-lock.ts";
 import { LINK_LOOK_MS, NodeWatch } from "../daemon/node-watch.ts";
@@ -56,7 +57,7 @@ export function processHost(early: Set<string>): Host {
 					{
 						...hostLook(),
 						settings: settingFiles(),
-						cpuCount: Math.max(cpus().length, 1),
+						cpuCount: hostCpuCount(),
 						env,
 						nodeVersion: process.versions.node,
 						platform: process.platform,

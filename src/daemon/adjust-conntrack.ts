@@ -11,7 +11,10 @@ import type { Log } from "../shared/log.ts";
 export function adjustConntrack(
 	config: ConntrackConfig,
 	log: Log,
-	host: { readonly cpuCount: number; readonly files: SettingFiles } = thisHost(),
+	host: { readonly cpuCount: number; readonly files: SettingFiles } = {
+		cpuCount: hostCpuCount(),
+		files: settingFiles(),
+	},
 ): void {
 	const { changed, failed } = applyConntrackSettings(config, host.cpuCount, host.files);
 	if (changed.length > 0) log.info({ changed }, "connection tracking of the kernel is set");
@@ -30,6 +33,6 @@ export function adjustConntrack(
 }
 
 /** All CPUs of the host, as kube-proxy counts them, not those that this process may run on. */
-function thisHost() {
-	return { cpuCount: Math.max(cpus().length, 1), files: settingFiles() };
+export function hostCpuCount(): number {
+	return Math.max(cpus().length, 1);
 }

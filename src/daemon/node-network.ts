@@ -40,7 +40,7 @@ const LOOPBACK: Readonly<Record<IpFamily, IpRange | undefined>> = {
 /** All addresses of the node; equal sets are in the same order. */
 export function addressesOf(interfaces: Interfaces): readonly IpAddress[] {
 	const found = Object.values(interfaces).flatMap((addresses) =>
-		(addresses ?? []).map(({ address }) => parseIpAddress(address.replace(/%.*$/, ""))),
+		(addresses ?? []).map(({ address }) => parseIpAddress(address)),
 	);
 	return [...new Set(found.filter((address) => address !== undefined))].toSorted(
 		compareIpAddresses,

@@ -1,5 +1,5 @@
 import type { IpAddress, IpFamily } from "../services/address.ts";
-import { isInRange } from "../services/ip-range.ts";
+import { isInAnyRange } from "../services/ip-range.ts";
 import type { NodeNetwork } from "../services/node-network.ts";
 import type { Port } from "../services/port.ts";
 import type { Binding, Protocol, VirtualAddress } from "../services/service-port.ts";
@@ -73,9 +73,7 @@ function allowedSources(
 	{ address, sourceRanges }: VirtualAddress,
 	{ addresses }: NodeNetwork,
 ): readonly string[] {
-	const isNodeIn = [...addresses].some((own) =>
-		sourceRanges.some((range) => isInRange(own, range)),
-	);
+	const isNodeIn = [...addresses].some((own) => isInAnyRange(own, sourceRanges));
 	return isNodeIn ? [...sourceRanges, hostCidr(address)] : sourceRanges;
 }
 

@@ -7,7 +7,7 @@ import {
 	type KubeProxyTraces,
 	lookForKubeProxyTraces,
 } from "./kube-proxy-traces.ts";
-import { listRules, restoreRules, type XtablesTools } from "./xtables.ts";
+import { listRules, programOf, restoreRules, type XtablesTools } from "./xtables.ts";
 
 interface CleanedTables {
 	/** "ip6tables-legacy". */
@@ -117,10 +117,6 @@ const INTERFACE: Leftover = {
 
 const DESTROY_SETS =
 	'for set in $(ipset list -name | grep "^KUBE-"); do ipset destroy "$set"; done';
-
-function programOf({ family, variant }: XtablesTools): string {
-	return `${family === "ipv4" ? "iptables" : "ip6tables"}-${variant}`;
-}
 
 class Report implements KubeProxyCleanupReport {
 	readonly cleaned: CleanedTables[] = [];

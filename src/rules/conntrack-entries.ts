@@ -78,14 +78,6 @@ function bySlot(targets: readonly UdpTarget[]): ReadonlyMap<string, readonly Udp
 	return Map.groupBy(targets, ({ address = "*", port }) => `${address} ${port}`);
 }
 
-/** The stale ones of a listing. */
-export function staleUdpEntries(
-	entries: readonly ConntrackEntry[],
-	expectation: UdpExpectation,
-): readonly ConntrackEntry[] {
-	return entries.filter(staleTest(expectation));
-}
-
 /**
  * The arguments of the `conntrack` call that deletes an entry, and all others that share its
  * destination and its wrong target: with thousands of clients of one Service this is one call.

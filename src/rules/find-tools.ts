@@ -2,7 +2,7 @@ import { IP_FAMILIES, type IpFamily } from "../services/address.ts";
 import { CommandError, isCommandError, toError } from "./command-error.ts";
 import type { CommandRunner } from "./command-runner.ts";
 import { parseSavedRules, type SavedRules } from "./saved-rules.ts";
-import { readSavedRules, type Variant, type XtablesTools } from "./xtables.ts";
+import { programOf, readSavedRules, type Variant, type XtablesTools } from "./xtables.ts";
 
 /** What this host offers for one family in one variant. */
 export interface FoundTools {
@@ -81,7 +81,7 @@ async function toolsOf(
 	variant: Variant,
 	plain: ProgramVersion | undefined,
 ): Promise<XtablesTools | undefined> {
-	const named = `${program(family)}-${variant}`;
+	const named = programOf({ family, variant });
 	const version =
 		(await versionOf(look, `${named}-restore`, [named])) ??
 		(plain?.variant === variant ? plain : undefined);

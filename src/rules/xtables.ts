@@ -19,6 +19,11 @@ export interface XtablesTools {
 	readonly restore: string;
 }
 
+/** "ip6tables-legacy": the program of one family that is surely of that variant. */
+export function programOf({ family, variant }: Pick<XtablesTools, "family" | "variant">): string {
+	return `${family === "ipv4" ? "iptables" : "ip6tables"}-${variant}`;
+}
+
 /** Reading 200,000 rules takes some seconds; longer than this means hung. */
 const SAVE_TIMEOUT_MS = 30_000;
 

@@ -4,7 +4,6 @@ import {
 	deletionArgs,
 	parseConntrackLine,
 	staleTest,
-	staleUdpEntries,
 } from "../../../src/rules/conntrack-entries.ts";
 import { previousUdpTargets, type UdpTarget, udpTargets } from "../../../src/rules/udp-targets.ts";
 import { type NodeNetwork, PLAIN_NETWORK } from "../../../src/services/node-network.ts";
@@ -124,7 +123,7 @@ it.each([
 		gone,
 		clientsAt: () => undefined,
 	};
-	expect(staleUdpEntries([found], expectation)).toEqual(isStale ? [found] : []);
+	expect([found].filter(staleTest(expectation))).toEqual(isStale ? [found] : []);
 });
 
 it("deletionArgs() names exactly the wrong target", () => {
