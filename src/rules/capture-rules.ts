@@ -57,16 +57,29 @@ export function captureRules(
 	return {
 		"KUBE-PORTALS-CONTAINER": arriving("KUBE-PORTALS-CONTAINER", bindings, portals, network),
 		"KUBE-PORTALS-HOST": leaving("KUBE-PORTALS-HOST", bindings, portals),
-		"KUBE-NODEPORT-CONTAINER": arriving(
-			"KUBE-NODEPORT-CONTAINER",
-			bindings,
-			(binding) => nodePorts(binding, false),
-			network,
+		"KUBE-NODEPORT-CONTAINER": exceptToLoopback(
+			family,
+			arriving(
+				"KUBE-NODEPORT-CONTAINER",
+				bindings,
+				(binding) => nodePorts(binding, false),
+				network,
+			),
 		),
 		"KUBE-NODEPORT-HOST": leaving("KUBE-NODEPORT-HOST", bindings, (binding) =>
 			nodePorts(binding, true),
 		),
 	};
+}
+
+/**
+ * Nobody outside of the node has business with its loopback addresses. The kernel would drop such a
+ * packet, but only after this chain: NAT to another address of the node would save it, and a node
+ * port that is for loopback alone would be open to every neighbour on a link.
+ */
+function exceptToLoopback(family: IpFamily, rules: readonly string[]): readonly string[] {
+	if (rules.length === 0) return rules;
+	return [`-A KUBE-NODEPORT-CONTAINER -d ${LOOPBACK[family]} -j RETURN`, ...rules];
 }
 
 /** Rules for packets that come in by an interface. */

@@ -192,6 +192,32 @@ describe.skipIf(labProblem() !== undefined)("cases from public reports", () => {
 		expect(await netSysctls(node)).toEqual(before);
 	});
 
+	it("a neighbour that sends to the node's loopback reaches no node port and no process there (kubernetes#90259)", async () => {
+		const { node, client } = services.lab;
+		const nodePort = 30_080;
+		const ports = [{ name: "p", protocol: "TCP", port: 80, nodePort }];
+		await services.write(
+			"a.json",
+			labService({ name: "t", number: 10, endpoints: [1], spec: { type: "NodePort", ports } }),
+		);
+		const onNode = await node.agent();
+		await onNode.serveTcp({ mode: "greet", name: "local", port: 1_234, address: "127.0.0.1" });
+		await services.start(["--nodeport-addresses=127.0.0.0/8"]);
+		const loopback = async (from: typeof onNode, port: number) =>
+			tally(await from.tcp({ address: "127.0.0.1", port, timeoutMs: 700 }));
+		expect(await loopback(onNode, nodePort)).toEqual({ ep1: 1 });
+		// To the client 127.0.0.1 is the node, as to somebody who forges packets.
+		await client.sysctl({ "net.ipv4.conf.all.route_localnet": "1" });
+		await client.ip("addr", "del", "127.0.0.1/8", "dev", "lo");
+		await client.ip("route", "add", "127.0.0.1/32", "via", node.ipv4, "src", client.ipv4);
+		expect(await loopback(services.client, nodePort)).toEqual({ TIMEOUT: 1 });
+		expect(await loopback(services.client, 1_234)).toEqual({ TIMEOUT: 1 });
+		// Where somebody has set it on the node, such packets do arrive.
+		await node.sysctl({ "net.ipv4.conf.all.route_localnet": "1" });
+		expect(await loopback(services.client, 1_234)).toEqual({ local: 1 });
+		expect(await loopback(services.client, nodePort)).not.toEqual({ ep1: 1 });
+	});
+
 	it("conntrack is flushed: what clients go on with lives, newcomers are served (kubernetes#81517)", async () => {
 		await services.write("a.json", [
 			...both(),

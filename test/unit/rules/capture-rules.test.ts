@@ -10,7 +10,8 @@ import { aRange } from "../../kit/ranges.ts";
 
 /** "-s 10.2.0.0/16 -d 198.51.100.7/32 :80 cluster": where a rule leads whom, without what is always the same. */
 function brief(rules: readonly string[]): string[] {
-	return rules.map((rule) => {
+	const leading = rules.filter((rule) => !rule.endsWith("-j RETURN"));
+	return leading.map((rule) => {
 		const [, match, port, key, target] =
 			/^-A \S+ (.*?)-p \w+ -m \w+ --dport (\d+) -m comment --comment "(\S+)" -j (.+)$/.exec(rule) ??
 			[];
@@ -135,6 +136,30 @@ describe("captureRules() and node ports", () => {
 		expect(nodePortsOf({ ranges, onLoopback: false })).toEqual([both, both]);
 		expect(nodePortsOf({ ranges, onLoopback: true }, "ipv6")).toEqual([[], []]);
 	});
+
+	it.each(["ipv4", "ipv6"] as const)(
+		"are not for what arrives for loopback, where the node itself reaches them (%s)",
+		(family) => {
+			const loopback = family === "ipv4" ? "127.0.0.1" : "::1";
+			const ranges = { ipv4: [aRange("127.0.0.0/8")], ipv6: [aRange("::1/128")] };
+			for (const nodePorts of [{ ranges, onLoopback: true }, PLAIN_NETWORK.nodePorts]) {
+				const bindings = [family === "ipv4" ? binding : six];
+				const wanted = wantedRules(bindings, { ...PLAIN_NETWORK, nodePorts });
+				const text = restoreText(planRules(wanted, family), parseSavedRules(""));
+				const tracer = new PacketTracer(text, { nodeAddresses: [loopback] });
+				const isLed = (inInterface: string | undefined) =>
+					tracer.trace({
+						inInterface,
+						source: family === "ipv4" ? "10.1.0.2" : "fd10:1::2",
+						destination: loopback,
+						protocol: "tcp",
+						destinationPort: 30_080,
+						state: "NEW",
+					}).port === 30_001;
+				expect([isLed("eth0"), isLed(undefined)]).toEqual([false, true]);
+			}
+		},
+	);
 
 	it("come after an address that a Service has for itself, also where that is the node's", () => {
 		const own = aBinding({
