@@ -12,6 +12,9 @@ export interface Claimant {
 	readonly createdAtMs: number | undefined;
 }
 
+/** The cluster's API as a Service; the API server itself keeps it and its endpoints. */
+const API_SERVICE = "default/kubernetes";
+
 /** Who is served where: the name of the ServicePort by "10.96.0.1:80/tcp" or "ipv4 node port 30080/tcp". */
 export type Owners = ReadonlyMap<string, string>;
 
@@ -38,7 +41,8 @@ export function settleAddresses(
 	before: Owners,
 ): Settlement {
 	const notes = new Notes();
-	const judge = new Judge(view, clusterIpsOf(claimants), before, notes);
+	const taken = { clusterIps: clusterIpsOf(claimants), apiServers: apiServersOf(claimants) };
+	const judge = new Judge(view, taken, before, notes);
 	// What nobody may have is no claim: it must not keep another Service from the address.
 	const admissible = claimants.map((claimant) => judge.admissible(claimant));
 	const claims = new Claims(before);
@@ -72,21 +76,30 @@ function clusterIpsOf(claimants: readonly Claimant[]): ReadonlyMap<IpAddress, Cl
 	return owners;
 }
 
+/** Where the cluster's API is served: the endpoints of its own Service. */
+function apiServersOf(claimants: readonly Claimant[]): ReadonlySet<IpAddress> {
+	const own = claimants.filter(({ servicePort }) => serviceOf(servicePort) === API_SERVICE);
+	return new Set(
+		own.flatMap(({ servicePort }) => servicePort.endpoints.map(({ address }) => address)),
+	);
+}
+
+/** Addresses that are somebody's by nature. */
+interface TakenAddresses {
+	readonly clusterIps: ReadonlyMap<IpAddress, ClusterIpOwner>;
+	readonly apiServers: ReadonlySet<IpAddress>;
+}
+
 /** Leaves out what no Service may have, whoever else claims it. */
 class Judge {
 	readonly #view: NodeView;
-	readonly #clusterIps: ReadonlyMap<IpAddress, ClusterIpOwner>;
+	readonly #taken: TakenAddresses;
 	readonly #before: Owners;
 	readonly #notes: Notes;
 
-	constructor(
-		view: NodeView,
-		clusterIps: ReadonlyMap<IpAddress, ClusterIpOwner>,
-		before: Owners,
-		notes: Notes,
-	) {
+	constructor(view: NodeView, taken: TakenAddresses, before: Owners, notes: Notes) {
 		this.#view = view;
-		this.#clusterIps = clusterIps;
+		this.#taken = taken;
 		this.#before = before;
 		this.#notes = notes;
 	}
@@ -137,7 +150,7 @@ class Judge {
 		if (special !== undefined) return `is ${special}`;
 		if (this.#view.broadcastAddresses.has(address)) return "is a broadcast address of this node";
 		if (kind === "ClusterIP") return undefined;
-		const owner = this.#clusterIps.get(address);
+		const owner = this.#taken.clusterIps.get(address);
 		if (owner !== undefined && owner.service !== serviceOf(claimant.servicePort)) {
 			if (owner.createdAtMs <= ageOf(claimant)) return `is the ClusterIP of ${owner.service}`;
 		}
@@ -148,6 +161,7 @@ class Judge {
 	#whyNoExternalIp(address: IpAddress): string | undefined {
 		const { addresses, allowedExternalIps } = this.#view;
 		if (addresses.has(address)) return "is an address of this node";
+		if (this.#taken.apiServers.has(address)) return "is an API server's address";
 		return allowedExternalIps === undefined || isInAnyRange(address, allowedExternalIps)
 			? undefined
 			: "is not in --allow-external-ips";

@@ -4,7 +4,7 @@ import {
 	createServicePortPlanner,
 	type ServicePortPlan,
 } from "../../../src/services/plan-service-ports.ts";
-import { rawService } from "../../kit/raw-objects.ts";
+import { rawService, rawSlice } from "../../kit/raw-objects.ts";
 import { snapshotOf } from "../../kit/snapshots.ts";
 import { aView } from "../../kit/views.ts";
 
@@ -156,6 +156,30 @@ describe("an address that nobody gets", () => {
 		const plan = planner()([service("a", { externalIPs: [address] })], view);
 		expect(served(plan)).toEqual(["a: 10.96.0.1"]);
 		expect(notes(plan)).toEqual([`shop/a:http address-refused: ExternalIP ${address} ${why}`]);
+	});
+
+	it("an API server's as an external IP, on any port, while it is an endpoint of the API's Service", () => {
+		const api = rawService({
+			namespace: "default",
+			name: "kubernetes",
+			clusterIp: "10.96.0.9",
+			ports: [{ name: "https", protocol: "TCP", port: 443, targetPort: 6443 }],
+		});
+		const slice = rawSlice({
+			namespace: "default",
+			serviceName: "kubernetes",
+			ports: [{ name: "https", protocol: "TCP", port: 6443 }],
+			endpoints: ["192.0.2.1"],
+		});
+		const thief = service("a", { externalIPs: ["192.0.2.1"] });
+		const inner = createServicePortPlanner({ serviceProxyName: undefined });
+		const plan = inner.plan(snapshotOf([api, thief], [slice]), aView());
+		expect(served(plan)).toEqual(["kubernetes: 10.96.0.9", "a: 10.96.0.1"]);
+		expect(notes(plan)).toEqual([
+			"shop/a:http address-refused: ExternalIP 192.0.2.1 is an API server's address",
+		]);
+		const later = inner.plan(snapshotOf([api, thief], []), aView());
+		expect(served(later)).toContain("a: 10.96.0.1 192.0.2.1");
 	});
 
 	it("an external IP outside of the list, and any where the list is empty", () => {
