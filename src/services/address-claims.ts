@@ -152,7 +152,7 @@ class Judge {
 		if (kind === "ClusterIP") return undefined;
 		const owner = this.#taken.clusterIps.get(address);
 		if (owner !== undefined && owner.service !== serviceOf(claimant.servicePort)) {
-			if (owner.createdAtMs <= ageOf(claimant)) return `is the ClusterIP of ${owner.service}`;
+			return `is the ClusterIP of ${owner.service}`;
 		}
 		return kind === "ExternalIP" ? this.#whyNoExternalIp(address) : undefined;
 	}

@@ -96,13 +96,15 @@ describe("an address that two Services claim", () => {
 		]);
 	});
 
-	it("is an older external IP's rather than a younger ClusterIP's", () => {
-		const plan = planner()([
-			service("a", {}, YOUNG),
-			service("b", { externalIPs: ["10.96.0.1"] }, OLD),
+	it("is a younger ClusterIP's rather than an older external IP's: else one could wait for it", () => {
+		const plan = planner();
+		const thief = service("b", { externalIPs: ["10.96.0.1"] }, OLD);
+		expect(served(plan([thief]))).toEqual(["b: 10.96.0.2 10.96.0.1"]);
+		const after = plan([service("a", {}, YOUNG), thief]);
+		expect(served(after)).toEqual(["a: 10.96.0.1", "b: 10.96.0.2"]);
+		expect(notes(after)).toEqual([
+			"shop/b:http address-refused: ExternalIP 10.96.0.1 is the ClusterIP of shop/a",
 		]);
-		expect(served(plan)).toEqual(["b: 10.96.0.2 10.96.0.1"]);
-		expect(notes(plan)).toEqual(["shop/a:http conflict: 10.96.0.1:80/tcp belongs to shop/b:http"]);
 	});
 
 	it("is no claim where nobody may have it", () => {
