@@ -299,5 +299,25 @@ export function describeDialing(createEngine: CreateEngine): void {
 			expect(String((await once(client, "data"))[0])).toBe("b");
 			expect(echo.accepted).toBe(1);
 		});
+
+		it("a Service that goes disturbs no rotation and no affinity of another (classic 9.2.6, 9.2.11)", async () => {
+			const endpoints = endpointsOf(await lab.numbered(3));
+			const [foo, bar, sticky] = [
+				aServicePort({ name: "foo", endpoints, sessionAffinity: BY_CLIENT }),
+				aServicePort({ name: "bar", endpoints }),
+				aServicePort({ name: "sticky", endpoints, sessionAffinity: BY_CLIENT }),
+			];
+			const { bindings } = await lab.reconcile(foo, bar, sticky);
+			const [toFoo = 0, toBar = 0, toSticky = 0] = bindings.map(({ proxyPort }) => proxyPort);
+			await lab.ask(toFoo);
+			const first = Number(await lab.ask(toBar));
+			const own = await lab.ask(toSticky);
+			await lab.reconcile(bar, sticky);
+			lab.engine.retire(new Set());
+			expect(await endOf(lab.dial(toFoo))).toBe("ECONNREFUSED");
+			const next = [Number(await lab.ask(toBar)), Number(await lab.ask(toBar))];
+			expect(next).toEqual([(first % 3) + 1, ((first + 1) % 3) + 1]);
+			expect([await lab.ask(toSticky), await lab.ask(toSticky)]).toEqual([own, own]);
+		});
 	});
 }

@@ -87,17 +87,24 @@ describe.skipIf(labProblem() !== undefined)("the daemon, when things change", ()
 		expect(await connection.read("closed")).toMatchObject({ ended: true, error: undefined });
 	});
 
-	it("a UDP client on one socket moves when its endpoint goes", async () => {
+	it("a UDP client on one socket moves when its endpoint goes (classic 9.8.6)", async () => {
+		const ports = [{ name: "p", protocol: "UDP", port: 80, nodePort: 30_080 }];
+		const spec = { type: "NodePort", ports };
 		const of = (endpoints: number[]) =>
-			labService({ name: "u", number: 10, protocol: "UDP", endpoints });
+			labService({ name: "u", number: 10, protocol: "UDP", endpoints, spec });
 		await services.write("u.json", of([1]));
 		await services.start();
-		const next = async () =>
-			(await services.client.udp({ address: clusterIp(10), port: 80, localPort: 45_000 }))[0]
-				?.answer;
-		expect(await next()).toBe("ep1");
+		const next = async (address: string, port: number) =>
+			(await services.client.udp({ address, port, localPort: 45_000, timeoutMs: 500 }))[0]?.answer;
+		const both = async () => [
+			await next(clusterIp(10), 80),
+			await next(services.lab.node.ipv4, 30_080),
+		];
+		expect(await both()).toEqual(["ep1", "ep1"]);
+		await services.write("u.json", of([]));
+		await eventually(async () => expect(await both()).toEqual(["", ""]));
 		await services.write("u.json", of([2]));
-		await eventually(async () => expect(await next()).toBe("ep2"));
+		await eventually(async () => expect(await both()).toEqual(["ep2", "ep2"]));
 	});
 
 	it("a UDP client that talked before the rule existed is served once it does", async () => {

@@ -35,10 +35,12 @@ describe.skipIf(labProblem() !== undefined)("the daemon, from files to endpoints
 			}),
 			...labService({ name: "echo", number: 15, targetPort: 8083 }),
 			...labService({ name: "udp-echo", number: 15, protocol: "UDP", targetPort: 8083 }),
+			...labService({ name: "http", number: 16, targetPort: 8084 }),
 		]);
 		await services.serveTcp({ mode: "greet", port: 8080 });
 		await services.serveTcp({ mode: "greet", port: 8082 });
 		await services.serveTcp({ mode: "echo", port: 8083 });
+		await services.serveTcp({ mode: "http", port: 8084 });
 		await services.serveUdp({ mode: "echo", port: 8083 });
 		await services.serveUdp({ mode: "name", port: 5353, address: "::" });
 		const two = services.lab.endpoints.slice(0, 2);
@@ -101,6 +103,20 @@ describe.skipIf(labProblem() !== undefined)("the daemon, from files to endpoints
 			const udp = await agent.udp({ address: clusterIp(53), port: 53, count: 3, socketEach: true });
 			expect(tally(udp), place.role).toEqual({ ep1: 1, ep2: 1, ep3: 1 });
 			expect(udp[0]?.from).toBe(`${clusterIp(53)}:53`);
+		}
+	});
+
+	it("HTTP requests are answered from everywhere, also with a body of 2,000 bytes (classic 9.1.1, 9.8.1, 9.8.7)", async () => {
+		const { client, node, endpoints } = services.lab;
+		const url = `http://${clusterIp(16)}:80/any/path`;
+		for (const place of [client, node, ...endpoints.slice(0, 1)]) {
+			const agent = await place.agent();
+			const answer = await agent.get(url);
+			expect([place.role, answer.status]).toEqual([place.role, 200]);
+			expect(answer.body).toMatch(/^ep[123]$/);
+			const body = "2,000 bytes ".repeat(200).slice(0, 2_000);
+			const echoed = await agent.call("httpGet", { url, method: "POST", body });
+			expect([place.role, echoed.body]).toEqual([place.role, body]);
 		}
 	});
 

@@ -8,7 +8,7 @@ export type TcpMode =
 	| "greet"
 	/** Sends back what comes. */
 	| "echo"
-	/** HTTP/1.1 with keep-alive; the answer's body is its name. */
+	/** HTTP/1.1 with keep-alive; the answer's body is the request's, or else its name. */
 	| "http"
 	/** Reads to the end, then answers "NAME BYTES SHA256" and ends. */
 	| "upload"

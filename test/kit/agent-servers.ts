@@ -66,6 +66,10 @@ export async function serveTcp(options: ServeTcp): Promise<AgentServer> {
 
 function httpServer(name: string): Server {
 	return createHttpServer((request, response) => {
+		if (request.method === "POST") {
+			request.pipe(response);
+			return;
+		}
 		request.resume();
 		response.end(name);
 	});

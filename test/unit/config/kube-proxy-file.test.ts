@@ -317,6 +317,10 @@ describe("files that are refused", () => {
 		expect(problemsOf(inputs({}, { file: given }))).toEqual([
 			expect.stringMatching(/^f:\d+: no YAML: Missing closing "quote$/),
 		]);
+		const unquoted = { path: "f", text: `${head}bindAddress: ::\n` };
+		expect(problemsOf(inputs({}, { file: unquoted }))).toEqual([
+			expect.stringMatching(/^f:3: no YAML: /),
+		]);
 	});
 
 	it("a bomb of aliases and a tower of brackets are refused", () => {

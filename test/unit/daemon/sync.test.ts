@@ -311,6 +311,59 @@ describe("Sync", () => {
 		expect(lines).toEqual([]);
 	});
 
+	/** A state in which the Service's port has this name; none: without the Service. */
+	const named = (name?: string) =>
+		snapshotOf(name === undefined ? [] : [rawService({ ports: [{ name, port: 80 }] })]);
+
+	it.each([
+		["comes: it is served", [], ["new"], "new", true],
+		["comes and changes: the latest is served", [], ["first", "new"], "new", true],
+		["comes and goes: the rules are left alone", [], ["first", undefined], "", false],
+		[
+			"changes twice: the latest takes the place of the oldest",
+			["old"],
+			["mid", "new"],
+			"new",
+			true,
+		],
+		["changes and goes: the oldest goes", ["old"], ["mid", undefined], "", true],
+		[
+			"goes and comes: the new one takes the place of the old",
+			["old"],
+			[undefined, "new"],
+			"new",
+			true,
+		],
+		[
+			"goes and comes as it was: the rules are left alone",
+			["old"],
+			[undefined, "old"],
+			"old",
+			false,
+		],
+	] as const)(
+		"acts once on a Service that %s (classic 9.1.16, 9.1.17, 9.1.18, 9.1.19, 9.1.20, 9.1.21)",
+		async (_what, [before], events, after, isApplied) => {
+			const recorder = new Recorder();
+			const { sync, set } = aSync(recorder);
+			set(named(before));
+			await vi.advanceTimersByTimeAsync(2_000);
+			recorder.calls.length = 0;
+			for (const event of events) {
+				set(named(event));
+				await vi.advanceTimersByTimeAsync(2);
+			}
+			await vi.advanceTimersByTimeAsync(2_000);
+			const name = after === "" ? "" : `shop/cart:${after}`;
+			const inForce = after === "" ? "" : `shop/cart:${after}/tcp/ipv4`;
+			expect(recorder.calls).toEqual([
+				`reconcile ${name}`,
+				...(isApplied ? [`apply ${name}`, "clean flows", `retire ${inForce}`] : []),
+			]);
+			await sync.stop();
+		},
+	);
+
 	it("begins no pass after stop()", async () => {
 		const recorder = new Recorder();
 		const { sync, set } = aSync(recorder);

@@ -127,6 +127,10 @@ it.each([
 });
 
 it("deletionArgs() names exactly the wrong target", () => {
+	const six = entry({ originalDestination: "fd96::53", replySource: "fd10::1" });
+	expect(deletionArgs(six, "ipv6").join(" ")).toBe(
+		"-D -f ipv6 -p udp --orig-dst fd96::53 --dport 53 --reply-src fd10::1 --reply-port-src 30053",
+	);
 	expect(deletionArgs(entry(), "ipv4").join(" ")).toBe(
 		"-D -f ipv4 -p udp --orig-dst 10.96.0.53 --dport 53 --reply-src 10.1.0.1 --reply-port-src 30053",
 	);

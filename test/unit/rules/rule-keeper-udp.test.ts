@@ -3,7 +3,7 @@ import { beforeEach, expect, it } from "vitest";
 import { CommandError } from "../../../src/rules/command-error.ts";
 import type { RuleKeeper } from "../../../src/rules/rule-keeper.ts";
 import type { Binding } from "../../../src/services/service-port.ts";
-import { wantedRules } from "../../kit/bindings.ts";
+import { aBinding, wantedRules } from "../../kit/bindings.ts";
 import { FakeXtables } from "../../kit/fake-xtables.ts";
 import { dns, keeperOn, shop, states, web } from "../../kit/keeper.ts";
 
@@ -73,11 +73,27 @@ it("cleanings at the same time are done one after the other", async () => {
 	]);
 });
 
+const other = aBinding({
+	service: "other",
+	protocol: "udp",
+	addresses: ["10.96.0.53"],
+	port: 54,
+	proxyPort: 30_054,
+	listenAddress: "10.1.0.1",
+});
+
 it.each<[string, Binding[], Binding[], readonly string[], number]>([
 	["a flow from before the rule", [], [dns], [flow(53, "10.96.0.53")], 1],
 	["a flow of a removed ServicePort", [dns], [], [flow(30_053), flow(53, "10.2.1.2")], 1],
 	["a flow of one that refuses now", [dns], [{ ...dns, verdict: "reject" }], [flow(30_053)], 1],
 	["a flow that is right", [web], [dns], [flow(30_053)], 0],
+	[
+		"of two ports of an address, the flow of the one that went, and not the other's,",
+		[dns, other],
+		[dns],
+		[flow(30_053), flow(30_054).replace("dport=53 ", "dport=54 ")],
+		1,
+	],
 ])("%s is dealt with", async (_, before, after, flows, deletions) => {
 	await keeper.apply(wantedRules(before), signal);
 	host.conntrack = flows;

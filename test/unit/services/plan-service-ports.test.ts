@@ -26,6 +26,7 @@ describe("planServicePorts()", () => {
 			ports: [
 				{ name: "dns", protocol: "UDP", port: 53 },
 				{ name: "dns-tcp", protocol: "TCP", port: 53 },
+				{ name: "other", protocol: "UDP", port: 54 },
 			],
 		});
 		const { servicePorts } = planServicePorts(snapshotOf([service]), plainView, plain);
@@ -34,6 +35,8 @@ describe("planServicePorts()", () => {
 			"shop/cart:dns-tcp/tcp/ipv6",
 			"shop/cart:dns/udp/ipv4",
 			"shop/cart:dns/udp/ipv6",
+			"shop/cart:other/udp/ipv4",
+			"shop/cart:other/udp/ipv6",
 		]);
 		expect(servicePorts[0]).toMatchObject({
 			name: "shop/cart:dns-tcp",
