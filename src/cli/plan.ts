@@ -32,7 +32,8 @@ export async function planCommand(
 	}
 	if (sources.every(({ isComplete }) => !isComplete)) return EXIT_FAILED;
 	const look = host.doors.lookAtNode(config, snapshot.node);
-	const { servicePorts, unserved, healthChecks } = planServicePorts(snapshot, look.view, config);
+	const plan = planServicePorts(snapshot, look.view, config);
+	const { servicePorts, unserved, clusterIps } = plan;
 	for (const { name, reason, detail } of unserved) {
 		complain(host, `plan: ${name}: not served (${reason}): ${detail}`);
 	}
@@ -44,8 +45,8 @@ export async function planCommand(
 		look.udpAddress(family),
 	);
 	for (const problem of problems) complain(host, `plan: ${problem}`);
-	const healthCheckPorts = healthChecks.map(({ port }) => port);
-	const wanted = { bindings, network: look.network, healthCheckPorts };
+	const healthCheckPorts = plan.healthChecks.map(({ port }) => port);
+	const wanted = { bindings, network: look.network, healthCheckPorts, clusterIps };
 	for (const family of families) host.out(familyText(wanted, family));
 	return EXIT_FINE;
 }

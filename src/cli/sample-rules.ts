@@ -28,8 +28,10 @@ export function sampleRules(family: IpFamily): string {
 		nodePorts: { ranges: { ipv4: "all", ipv6: "all" }, onLoopback: false },
 		pods: { ranges: [rangeOf(address)], interfaces: ["sample+"] },
 	};
+	const healthCheckPorts = [toPort(30_000)];
+	const clusterIps = { owned: [address], ranges: [rangeOf(address)] };
 	return restoreText(
-		planRules({ bindings, network, healthCheckPorts: [toPort(30_000)] }, family),
+		planRules({ bindings, network, healthCheckPorts, clusterIps }, family),
 		parseSavedRules(""),
 	);
 }

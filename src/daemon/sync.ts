@@ -1,5 +1,6 @@
 import type { RelayEngine } from "../proxies/engine.ts";
 import type { WantedRules } from "../rules/plan.ts";
+import { keepClusterIps, NO_CLUSTER_IPS } from "../services/cluster-ips.ts";
 import type { NodeNetwork } from "../services/node-network.ts";
 import type { Snapshot } from "../services/objects.ts";
 import type { ServicePortPlan } from "../services/plan-service-ports.ts";
@@ -238,16 +239,21 @@ export class Sync {
 	}
 
 	/** Planning rules for thousands of ServicePorts is work; most updates of objects do not need it. */
-	#bringUp(bindings: readonly Binding[], { healthChecks }: ServicePortPlan): void {
+	#bringUp(bindings: readonly Binding[], plan: ServicePortPlan): void {
 		const { clock } = this.#options;
 		const network = this.#options.network();
 		const before = this.#wanted;
-		const ports = healthChecks.map(({ port }) => port);
+		const clusterIps = keepClusterIps(before?.clusterIps ?? NO_CLUSTER_IPS, plan.clusterIps);
+		const ports = plan.healthChecks.map(({ port }) => port);
 		const isSamePorts =
 			before?.healthCheckPorts.length === ports.length &&
 			ports.every((port, index) => port === before.healthCheckPorts[index]);
-		const isNews = bindings !== before?.bindings || network !== before.network || !isSamePorts;
-		if (isNews) this.#wanted = { bindings, network, healthCheckPorts: ports };
+		const isSameElse =
+			bindings === before?.bindings &&
+			network === before.network &&
+			clusterIps === before.clusterIps;
+		const isNews = !isSameElse || !isSamePorts;
+		if (isNews) this.#wanted = { bindings, network, healthCheckPorts: ports, clusterIps };
 		if (isNews || this.#unappliedSinceMs !== undefined) {
 			this.#unappliedSinceMs ??= clock.monotonicMs();
 			this.#rules.request();

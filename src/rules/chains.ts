@@ -6,8 +6,8 @@ export const TABLES = ["filter", "nat"] as const;
 export type TableName = (typeof TABLES)[number];
 
 /**
- * Every chain that any version of this daemon makes: the five of the classic userspace kube-proxy, and
- * one that the first of them leads to.
+ * Every chain that any version of this daemon makes: the five of the classic userspace kube-proxy, one
+ * that the last of them leads to, and three for ClusterIPs that nothing was led from.
  */
 export type OwnChain =
 	| "KUBE-PORTALS-CONTAINER"
@@ -15,25 +15,31 @@ export type OwnChain =
 	| "KUBE-NODEPORT-CONTAINER"
 	| "KUBE-NODEPORT-HOST"
 	| "KUBE-NODEPORT-NON-LOCAL"
-	| "KUBE-LB-SOURCE-RANGES";
+	| "KUBE-LB-SOURCE-RANGES"
+	| "KUBE-CLUSTER-IPS"
+	| "KUBE-UNUSED-CLUSTER-IPS"
+	| "KUBE-REFUSED-CLUSTER-IPS";
 
-export type HookChain = "PREROUTING" | "OUTPUT" | "INPUT";
+export type HookChain = "PREROUTING" | "OUTPUT" | "INPUT" | "FORWARD";
 
 /** The one rule in a built-in chain that leads into a chain of ours. */
 export interface Jump {
 	readonly table: TableName;
 	readonly hook: HookChain;
 	readonly chain: OwnChain;
-	readonly position: "first" | "last";
+	/** "anywhere" is put in first, and left alone where others come to stand before it. */
+	readonly position: "first" | "last" | "anywhere";
 	/** Matches before the comment, as restore and save both write them. */
 	readonly matches: readonly string[];
 	readonly comment: string;
 }
 
-// Literal texts of the classic kube-proxy, so that its --cleanup finds our jumps and ours finds its.
+// The first three are those of the classic kube-proxy, so that its --cleanup finds our jumps and ours finds its.
 const PORTALS = "handle ClusterIPs; NOTE: this must be before the NodePort rules";
 const NODE_PORTS = "handle service NodePorts; NOTE: this must be the last rule in the chain";
 const NON_LOCAL = "Ensure that non-local NodePort traffic can flow";
+const CLUSTER_IPS = "ports and addresses of ClusterIPs that no Service has";
+const IS_NEW = ["-m", "conntrack", "--ctstate", "NEW"] as const;
 const TO_LOCAL = ["-m", "addrtype", "--dst-type", "LOCAL"] as const;
 
 export const JUMPS: readonly Jump[] = [
@@ -45,6 +51,17 @@ export const JUMPS: readonly Jump[] = [
 		matches: [],
 		comment: NON_LOCAL,
 	},
+	...(["FORWARD", "OUTPUT"] as const).map(
+		(hook): Jump => ({
+			table: "filter",
+			hook,
+			chain: "KUBE-CLUSTER-IPS",
+			// CNI plugins insist on being first in FORWARD; what they accept before us only waits longer.
+			position: "anywhere",
+			matches: IS_NEW,
+			comment: CLUSTER_IPS,
+		}),
+	),
 	{
 		table: "nat",
 		hook: "PREROUTING",
@@ -88,10 +105,18 @@ export function ownChainsOf(table: TableName): readonly OwnChain[] {
 
 const OWN_CHAINS: Readonly<Record<TableName, readonly OwnChain[]>> = {
 	filter: [
-		...JUMPS.filter(({ table }) => table === "filter").map(({ chain }) => chain),
+		"KUBE-NODEPORT-NON-LOCAL",
 		"KUBE-LB-SOURCE-RANGES",
+		"KUBE-CLUSTER-IPS",
+		"KUBE-UNUSED-CLUSTER-IPS",
+		"KUBE-REFUSED-CLUSTER-IPS",
 	],
-	nat: JUMPS.filter(({ table }) => table === "nat").map(({ chain }) => chain),
+	nat: [
+		"KUBE-PORTALS-CONTAINER",
+		"KUBE-PORTALS-HOST",
+		"KUBE-NODEPORT-CONTAINER",
+		"KUBE-NODEPORT-HOST",
+	],
 };
 
 export function isTableName(text: string): text is TableName {

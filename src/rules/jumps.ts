@@ -33,9 +33,9 @@ export function jumpRepairs(table: TableName, saved: SavedTable): readonly strin
 		return [
 			...rules.filter(({ isOurs }) => isOurs).map(({ rule }) => deletionOf(rule)),
 			...wanted.map((jump) =>
-				jump.position === "first"
-					? `-I ${hook} 1 ${jumpSpec(jump)}`
-					: `-A ${hook} ${jumpSpec(jump)}`,
+				jump.position === "last"
+					? `-A ${hook} ${jumpSpec(jump)}`
+					: `-I ${hook} 1 ${jumpSpec(jump)}`,
 			),
 		];
 	});
@@ -95,10 +95,18 @@ export function foreignReferences(table: TableName, saved: SavedTable): readonly
 
 function areRight(rules: readonly HookRule[], wanted: readonly Jump[]): boolean {
 	const ours = rules.filter(({ isOurs }) => isOurs);
-	return (
-		ours.length === wanted.length &&
-		wanted.every((jump) => (jump.position === "first" ? rules.at(0) : rules.at(-1))?.jump === jump)
-	);
+	return ours.length === wanted.length && wanted.every((jump) => isInPlace(jump, rules));
+}
+
+function isInPlace(jump: Jump, rules: readonly HookRule[]): boolean {
+	switch (jump.position) {
+		case "first":
+			return rules.at(0)?.jump === jump;
+		case "last":
+			return rules.at(-1)?.jump === jump;
+		case "anywhere":
+			return rules.some((rule) => rule.jump === jump);
+	}
 }
 
 function hookRules(table: TableName, saved: SavedTable, hook: HookChain): readonly HookRule[] {

@@ -1,17 +1,19 @@
 import type { IpFamily } from "../services/address.ts";
+import { type ClusterIps, NO_CLUSTER_IPS } from "../services/cluster-ips.ts";
 import type { NodeNetwork } from "../services/node-network.ts";
 import type { Port } from "../services/port.ts";
 import type { Binding, ServicePortKey } from "../services/service-port.ts";
 import { admissionRules, sourceRangeRules } from "./admission-rules.ts";
 import { captureRules } from "./capture-rules.ts";
 import type { OwnChain } from "./chains.ts";
+import { clusterIpRules } from "./cluster-ip-rules.ts";
 import { type UdpTarget, udpTargets } from "./udp-targets.ts";
 
 /**
  * The room of packet rules: Bindings in, rules in the kernel out.
  *
- * This file puts together what our chains hold (capture-rules.ts: the nat table, admission-rules.ts: the
- * filter table); restore-text.ts writes it as input for iptables-restore,
+ * This file puts together what our chains hold (capture-rules.ts: the nat table, admission-rules.ts and
+ * cluster-ip-rules.ts: the filter table); restore-text.ts writes it as input for iptables-restore,
  * family-rules.ts makes it so and rule-keeper.ts is what the daemon drives. The room owns the
  * chains of chains.ts, the jumps to them and conntrack entries of our UDP flows, and must never
  * capture without a destination or touch a rule that is not its own. docs/packets.md: why.
@@ -24,6 +26,8 @@ export interface WantedRules {
 	readonly network: NodeNetwork;
 	/** Ports of this node at which load balancers ask after Services: they are let in. */
 	readonly healthCheckPorts: readonly Port[];
+	/** Which flows are refused or dropped that nothing was led from. */
+	readonly clusterIps: ClusterIps;
 }
 
 /** The whole wanted content of our chains in one family. */
@@ -54,14 +58,15 @@ export function planRules(wanted: WantedRules, family: IpFamily): FamilyPlan {
 }
 
 /**
- * The same plan without anything that captures new connections.
+ * The same plan without anything that captures or refuses new connections.
  *
- * The filter chains stay: flows that were redirected before are still let in.
+ * Admission stays: flows that were redirected before are still let in.
  */
 export function withoutCapture(plan: FamilyPlan): FamilyPlan {
 	const { family, bindings, wanted } = plan;
 	const nothing = captureRules([], family, wanted.network);
-	return { ...toPlan(family, bindings, wanted, nothing), keys: new Set() };
+	const left = { ...wanted, clusterIps: NO_CLUSTER_IPS };
+	return { ...toPlan(family, bindings, left, nothing), keys: new Set() };
 }
 
 function toPlan(
@@ -71,9 +76,13 @@ function toPlan(
 	captures: ReturnType<typeof captureRules>,
 ): FamilyPlan {
 	const { network, healthCheckPorts } = wanted;
+	const refusals = clusterIpRules(wanted.clusterIps, family);
 	const chains = new Map<OwnChain, readonly string[]>([
 		["KUBE-NODEPORT-NON-LOCAL", admissionRules(bindings, family, healthCheckPorts)],
 		["KUBE-LB-SOURCE-RANGES", sourceRangeRules(bindings, network)],
+		["KUBE-CLUSTER-IPS", refusals["KUBE-CLUSTER-IPS"]],
+		["KUBE-UNUSED-CLUSTER-IPS", refusals["KUBE-UNUSED-CLUSTER-IPS"]],
+		["KUBE-REFUSED-CLUSTER-IPS", refusals["KUBE-REFUSED-CLUSTER-IPS"]],
 		["KUBE-PORTALS-CONTAINER", captures["KUBE-PORTALS-CONTAINER"]],
 		["KUBE-PORTALS-HOST", captures["KUBE-PORTALS-HOST"]],
 		["KUBE-NODEPORT-CONTAINER", captures["KUBE-NODEPORT-CONTAINER"]],

@@ -1,4 +1,5 @@
 import { IP_FAMILIES, type IpFamily } from "../services/address.ts";
+import { NO_CLUSTER_IPS } from "../services/cluster-ips.ts";
 import { PLAIN_NETWORK } from "../services/node-network.ts";
 import type { ServicePortKey } from "../services/service-port.ts";
 import { toError } from "./command-error.ts";
@@ -114,6 +115,7 @@ const NOTHING_WANTED: WantedRules = {
 	bindings: [],
 	network: PLAIN_NETWORK,
 	healthCheckPorts: [],
+	clusterIps: NO_CLUSTER_IPS,
 };
 
 type FamilyWork = (rules: FamilyRules, family: IpFamily) => Promise<FamilyResult>;

@@ -98,12 +98,21 @@ export interface NodeInfo {
 	readonly podRanges: readonly IpRange[];
 }
 
+/** Where the cluster takes ClusterIPs from (`networking.k8s.io` ServiceCIDR). */
+export interface ServiceCidr {
+	readonly name: string;
+	/** One or two, of different families. */
+	readonly ranges: readonly IpRange[];
+}
+
 /** Everything the sources know at one moment. Never changed after it was made. */
 export interface Snapshot {
 	/** Keyed by {@link objectKey}. */
 	readonly services: ReadonlyMap<string, Service>;
 	/** Keyed by {@link objectKey}. */
 	readonly endpointSlices: ReadonlyMap<string, EndpointSlice>;
+	/** Keyed by name. */
+	readonly serviceCidrs: ReadonlyMap<string, ServiceCidr>;
 	readonly node: NodeInfo | undefined;
 }
 

@@ -1,4 +1,11 @@
 import { type Owners, settleAddresses } from "./address-claims.ts";
+import {
+	type ClusterIps,
+	keepClusterIps,
+	NO_CLUSTER_IPS,
+	ownedClusterIps,
+	serviceRanges,
+} from "./cluster-ips.ts";
 import { withoutLoops } from "./endpoint-loops.ts";
 import { isEqualList, isEqualServicePort } from "./equal-service-ports.ts";
 import type { NodeView } from "./node-view.ts";
@@ -26,6 +33,7 @@ export interface ServicePortPlan {
 	readonly unserved: readonly UnservedPort[];
 	/** Sorted by port; of Services that claim the same the older first. */
 	readonly healthChecks: readonly HealthCheck[];
+	readonly clusterIps: ClusterIps;
 }
 
 /** Keeps what it made before, so that what did not change is the very same object again. */
@@ -42,7 +50,12 @@ interface Memo {
 
 const NO_SLICES: readonly EndpointSlice[] = [];
 
-const NO_PLAN: ServicePortPlan = { servicePorts: [], unserved: [], healthChecks: [] };
+const NO_PLAN: ServicePortPlan = {
+	servicePorts: [],
+	unserved: [],
+	healthChecks: [],
+	clusterIps: NO_CLUSTER_IPS,
+};
 
 export function createServicePortPlanner(options: PlanOptions): ServicePortPlanner {
 	return new MemoPlanner(options);
@@ -92,7 +105,22 @@ class MemoPlanner implements ServicePortPlanner {
 		this.#place = place;
 		this.#view = view;
 		if (isChanged || next.size !== before.size) this.#assemble([...next.values()], view);
+		const clusterIps = this.#clusterIps(snapshot, before);
+		if (clusterIps !== this.#plan.clusterIps) this.#plan = { ...this.#plan, clusterIps };
 		return this.#plan;
+	}
+
+	#clusterIps({ serviceCidrs }: Snapshot, memosBefore: ReadonlyMap<string, Memo>): ClusterIps {
+		const before = this.#plan.clusterIps;
+		const services = [...this.#memos.values()].map(({ service }) => service);
+		return keepClusterIps(before, {
+			owned: haveSameClusterIps(memosBefore, this.#memos)
+				? before.owned
+				: ownedClusterIps(services),
+			// Beside another proxy an address that we do not know may be one of its Services.
+			ranges:
+				this.#options.serviceProxyName === undefined ? serviceRanges(serviceCidrs.values()) : [],
+		});
 	}
 
 	/** Puts the Services together and settles what only shows between them. */
@@ -108,8 +136,22 @@ class MemoPlanner implements ServicePortPlanner {
 			servicePorts: loopFree.servicePorts.toSorted((a, b) => (a.key < b.key ? -1 : 1)),
 			unserved: notes.toSorted((a, b) => (a.name < b.name ? -1 : 1)),
 			healthChecks: healthChecksOf(memos),
+			clusterIps: this.#plan.clusterIps,
 		});
 	}
+}
+
+function haveSameClusterIps(
+	before: ReadonlyMap<string, Memo>,
+	after: ReadonlyMap<string, Memo>,
+): boolean {
+	if (before.size !== after.size) return false;
+	for (const [key, { service }] of after) {
+		const ips = before.get(key)?.service.clusterIps;
+		if (ips === undefined) return false;
+		if (!isEqualList(ips, service.clusterIps, (one, other) => one === other)) return false;
+	}
+	return true;
 }
 
 function isServed(service: Service, { serviceProxyName }: PlanOptions): boolean {

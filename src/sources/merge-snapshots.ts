@@ -25,6 +25,12 @@ export function mergeSnapshots(snapshots: readonly Snapshot[]): MergedSnapshot {
 				(snapshot) => snapshot.endpointSlices,
 				shadowed,
 			),
+			serviceCidrs: mergeMaps(
+				snapshots,
+				"ServiceCIDR",
+				(snapshot) => snapshot.serviceCidrs,
+				shadowed,
+			),
 			node: snapshots.find((snapshot) => snapshot.node !== undefined)?.node,
 		},
 		shadowed,

@@ -1,5 +1,6 @@
 import type { WantedRules } from "../../src/rules/plan.ts";
 import { type IpAddress, ipFamilyOf, parseIpAddress } from "../../src/services/address.ts";
+import { NO_CLUSTER_IPS } from "../../src/services/cluster-ips.ts";
 import { type NodeNetwork, PLAIN_NETWORK } from "../../src/services/node-network.ts";
 import { toPort } from "../../src/services/port.ts";
 import {
@@ -65,7 +66,7 @@ export function wantedRules(
 	bindings: readonly Binding[],
 	network: NodeNetwork = PLAIN_NETWORK,
 ): WantedRules {
-	return { bindings, network, healthCheckPorts: [] };
+	return { bindings, network, healthCheckPorts: [], clusterIps: NO_CLUSTER_IPS };
 }
 
 /** @throws {RangeError} for text that is no address. */

@@ -21,6 +21,8 @@ export interface Verdict {
 	/** Where the packet is delivered to, after NAT. */
 	readonly address: string;
 	readonly port: number;
+	/** False where no rule of filter decided: the policy of INPUT, or nobody, did. */
+	readonly isByRule: boolean;
 	/** The comment of the nat rule that decided, "" without one. */
 	readonly comment: string;
 }
@@ -45,7 +47,8 @@ interface Traveller {
 }
 
 /**
- * Walks packets through restore text: nat PREROUTING or OUTPUT, then filter INPUT.
+ * Walks packets through restore text: nat PREROUTING or OUTPUT, filter OUTPUT for what the node sends,
+ * then filter INPUT for what is the node's and FORWARD for what is not.
  *
  * Knows exactly the shapes of rules that we write. Anything else throws: a test must not pass since
  * the tracer looked away.
@@ -71,10 +74,21 @@ export class PacketTracer {
 		if (packet.state === "NEW") {
 			this.#walk("nat", packet.inInterface === undefined ? "OUTPUT" : "PREROUTING", traveller);
 		}
-		const verdict =
-			this.#walk("filter", "INPUT", traveller) ?? this.#options.inputPolicy ?? "ACCEPT";
+		const decided = this.#filter(traveller);
 		const { address, port, comment } = traveller;
-		return { verdict, address, port, comment };
+		const { inputPolicy = "ACCEPT" } = this.#options;
+		const verdict = decided ?? (this.#isLocal(address) ? inputPolicy : "ACCEPT");
+		return { verdict, isByRule: decided !== undefined, address, port, comment };
+	}
+
+	#filter(traveller: Traveller): Verdict["verdict"] | undefined {
+		const isSent = traveller.packet.inInterface === undefined;
+		const sent = isSent ? this.#walk("filter", "OUTPUT", traveller) : undefined;
+		if (sent !== undefined && sent !== "ACCEPT") return sent;
+		if (this.#isLocal(traveller.address)) {
+			return this.#walk("filter", "INPUT", traveller);
+		}
+		return isSent ? undefined : this.#walk("filter", "FORWARD", traveller);
 	}
 
 	/** @returns undefined when the chain ended or returned without a decision. */
@@ -239,7 +253,7 @@ function addLine(table: DraftTable, line: string): void {
 function rulesOf(table: DraftTable, chain: string): (readonly string[])[] {
 	const existing = table.get(chain);
 	if (existing !== undefined) return existing;
-	if (!/^(?:PREROUTING|OUTPUT|INPUT)$/.test(chain)) {
+	if (!/^(?:PREROUTING|OUTPUT|INPUT|FORWARD)$/.test(chain)) {
 		throw new Error(`Cannot trace a rule in undeclared chain ${chain}`);
 	}
 	const rules: (readonly string[])[] = [];

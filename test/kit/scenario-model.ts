@@ -7,7 +7,13 @@ import { planRules } from "../../src/rules/plan.ts";
 import { restoreText } from "../../src/rules/restore-text.ts";
 import { parseSavedRules } from "../../src/rules/saved-rules.ts";
 import type { IpFamily } from "../../src/services/address.ts";
-import type { EndpointSlice, NodeInfo, Service, Snapshot } from "../../src/services/objects.ts";
+import type {
+	EndpointSlice,
+	NodeInfo,
+	Service,
+	ServiceCidr,
+	Snapshot,
+} from "../../src/services/objects.ts";
 import { objectKey } from "../../src/services/objects.ts";
 import {
 	createServicePortPlanner,
@@ -63,6 +69,7 @@ export class ScenarioModel {
 	readonly #watch: NodeWatch;
 	readonly #services = new Map<string, Service>();
 	readonly #slices = new Map<string, EndpointSlice>();
+	readonly #serviceCidrs = new Map<string, ServiceCidr>();
 	#node: NodeInfo | undefined;
 
 	constructor(flags: Readonly<Record<string, readonly string[]>> = {}) {
@@ -98,6 +105,7 @@ export class ScenarioModel {
 		const { kind, value } = admitRaw(raw);
 		if (kind === "Service") this.#services.set(objectKey(value), value);
 		else if (kind === "EndpointSlice") this.#slices.set(objectKey(value), value);
+		else if (kind === "ServiceCIDR") this.#serviceCidrs.set(value.name, value);
 		else if (kind === "Node") this.#node = value;
 		else throw new TypeError(`Cannot use kind ${kind} in a scenario`);
 	}
@@ -106,6 +114,7 @@ export class ScenarioModel {
 		const { kind, value } = admitRaw(raw);
 		if (kind === "Service") this.#services.delete(objectKey(value));
 		else if (kind === "EndpointSlice") this.#slices.delete(objectKey(value));
+		else if (kind === "ServiceCIDR") this.#serviceCidrs.delete(value.name);
 		else this.#node = undefined;
 	}
 
@@ -114,6 +123,7 @@ export class ScenarioModel {
 		const snapshot: Snapshot = {
 			services: new Map(this.#services),
 			endpointSlices: new Map(this.#slices),
+			serviceCidrs: new Map(this.#serviceCidrs),
 			node: this.#node,
 		};
 		this.#watch.refresh();
@@ -123,7 +133,8 @@ export class ScenarioModel {
 		);
 		if (problems.length > 0) throw new Error(problems.join("\n"));
 		const healthCheckPorts = plan.healthChecks.map(({ port }) => port);
-		const wanted = { bindings, network: this.#watch.network(), healthCheckPorts };
+		const { clusterIps } = plan;
+		const wanted = { bindings, network: this.#watch.network(), healthCheckPorts, clusterIps };
 		const textOf = (family: IpFamily) =>
 			restoreText(planRules(wanted, family), parseSavedRules(""));
 		return { plan, bindings, rules: { ipv4: textOf("ipv4"), ipv6: textOf("ipv6") } };

@@ -18,6 +18,8 @@ export function rawObjects(namespace: string, label: string, object: ScenarioObj
 			return object.families.map((family) =>
 				toRawSlice(namespace, object.name ?? label, object, family),
 			);
+		case "ServiceCIDR":
+			return [toRawServiceCidr(label, object.cidrs)];
 		case "Node":
 			return [toRawNode(object)];
 	}
@@ -63,6 +65,15 @@ function toRawSlice(namespace: string, name: string, object: SliceObject, family
 
 function namesOf(names: readonly string[] = []): unknown[] {
 	return names.map((name) => ({ name }));
+}
+
+function toRawServiceCidr(name: string, cidrs: readonly string[]): unknown {
+	return {
+		apiVersion: "networking.k8s.io/v1",
+		kind: "ServiceCIDR",
+		metadata: { name },
+		spec: { cidrs },
+	};
 }
 
 function toRawNode({ zone, podCIDRs }: NodeObject): unknown {

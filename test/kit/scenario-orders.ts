@@ -11,6 +11,7 @@ export type EventOrder = (typeof EVENT_ORDERS)[number];
 
 const RANK: Readonly<Record<ScenarioObject["kind"], number>> = {
 	Service: 0,
+	ServiceCIDR: 1,
 	Node: 1,
 	EndpointSlice: 2,
 };

@@ -41,14 +41,14 @@ export function traceReach(
 	const family = target.address.includes(":") ? "ipv6" : "ipv4";
 	const nodeAddresses = NODE_ADDRESSES.filter((each) => each.includes(":") === (family === "ipv6"));
 	const tracer = new PacketTracer(rules[family], { nodeAddresses, inputPolicy: "DROP" });
-	const { address, port, verdict, comment } = tracer.trace({
+	const { address, port, verdict, isByRule, comment } = tracer.trace({
 		...startOf(from, target.address, nodeAddresses),
 		destination: target.address,
 		destinationPort: target.port,
 		protocol: target.protocol,
 		state: "NEW",
 	});
-	if (comment === "") return "not captured";
+	if (comment === "" && !isByRule) return "not captured";
 	if (verdict === "DROP") return "dropped";
 	if (verdict !== "ACCEPT") return "refused";
 	const binding = bindings.find(

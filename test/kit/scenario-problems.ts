@@ -72,7 +72,11 @@ function checkReach(field: string, step: ScenarioStep, state: ScenarioState, add
 	for (const [index, { to, expect }] of (step.reach ?? []).entries()) {
 		if (expect === "not captured") continue;
 		const at = `${field}.reach[${index}]`;
-		for (const port of strangers(to.map(portOf), state.ports())) {
+		// Nothing else answers there, so that a typo shows.
+		const isUnused = (target: string) =>
+			typeof expect === "string" && state.hasClusterIp(addressOf(target), expect);
+		const meant = to.filter((target) => !isUnused(target));
+		for (const port of strangers(meant.map(portOf), state.ports())) {
 			add(`${at}.to`, `no Service of this step has port ${port}`);
 		}
 		for (const name of strangers(endpointsIn(expect), state.endpoints())) {
@@ -83,6 +87,10 @@ function checkReach(field: string, step: ScenarioStep, state: ScenarioState, add
 
 function portOf(target: string): number {
 	return Number(/:(\d+)\//.exec(target)?.[1]);
+}
+
+function addressOf(target: string): string {
+	return target.slice(0, target.lastIndexOf(":")).replaceAll(/[[\]]/g, "");
 }
 
 function endpointsIn(expect: Expectation): readonly string[] {

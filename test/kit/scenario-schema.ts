@@ -96,6 +96,11 @@ const node = z.strictObject({
 	podCIDRs: z.array(z.string()).optional(),
 });
 
+const serviceCidr = z.strictObject({
+	kind: z.literal("ServiceCIDR"),
+	cidrs: z.array(z.string()),
+});
+
 const expectation = z.union(
 	[
 		z.enum(["refused", "dropped", "not captured"]),
@@ -164,8 +169,8 @@ export const scenarioFile = z.strictObject({
 	flags: z.record(z.string(), z.array(z.string())).default({}),
 	objects: z.record(
 		objectName,
-		z.discriminatedUnion("kind", [service, slice, node], {
-			error: "wanted kind Service, EndpointSlice or Node",
+		z.discriminatedUnion("kind", [service, slice, serviceCidr, node], {
+			error: "wanted kind Service, EndpointSlice, ServiceCIDR or Node",
 		}),
 	),
 	steps: z.array(step).min(1),

@@ -1,3 +1,5 @@
+import { parseIpAddress } from "../../src/services/address.ts";
+import { isInAnyRange, parseIpRange } from "../../src/services/ip-range.ts";
 import type { ScenarioObject, ScenarioStep } from "./scenario-schema.ts";
 
 /** The objects of a scenario that are there after a step. */
@@ -38,6 +40,27 @@ export class ScenarioState {
 		return this.#present.has(`Service ${name}`);
 	}
 
+	/** True for the ClusterIP of a Service, and for what is dropped, for an address of a ServiceCIDR. */
+	hasClusterIp(text: string, expectation: "refused" | "dropped"): boolean {
+		const objects = this.all().map(([, object]) => object);
+		if (expectation === "refused") {
+			return objects.some(
+				(object) => object.kind === "Service" && object.spec.clusterIPs?.includes(text) === true,
+			);
+		}
+		const address = parseIpAddress(text);
+		const ranges = objects.flatMap((object) =>
+			object.kind === "ServiceCIDR" ? object.cidrs.map((cidr) => parseIpRange(cidr)) : [],
+		);
+		return (
+			address !== undefined &&
+			isInAnyRange(
+				address,
+				ranges.filter((range) => range !== undefined),
+			)
+		);
+	}
+
 	/** Every number at which a Service could be reached. */
 	ports(): ReadonlySet<number> {
 		const services = this.all().flatMap(([, object]) => (object.kind === "Service" ? object : []));
@@ -63,5 +86,13 @@ export class ScenarioState {
 
 /** Two labels may stand for two states of one object. */
 export function identityOf(label: string, object: ScenarioObject): string {
-	return object.kind === "Node" ? "Node" : `${object.kind} ${object.name ?? label}`;
+	switch (object.kind) {
+		case "Node":
+			return "Node";
+		case "ServiceCIDR":
+			return `ServiceCIDR ${label}`;
+		case "Service":
+		case "EndpointSlice":
+			return `${object.kind} ${object.name ?? label}`;
+	}
 }

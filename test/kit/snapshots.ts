@@ -27,6 +27,7 @@ export function snapshotOf(
 		endpointSlices: new Map(
 			slices.map((raw) => admitted(admitEndpointSlice(raw))).map((each) => [objectKey(each), each]),
 		),
+		serviceCidrs: new Map(),
 		node: undefined,
 	};
 }

@@ -8,6 +8,7 @@ import {
 	type NodeInfo,
 	objectKey,
 	type Service,
+	type ServiceCidr,
 	type Snapshot,
 } from "../../services/objects.ts";
 import { type Clock, systemClock } from "../../shared/clock.ts";
@@ -25,12 +26,13 @@ import { ObjectStore, one } from "./object-store.ts";
 import { Problems } from "./problems.ts";
 import { Reflector } from "./reflector.ts";
 import { nodeResource, servicesResource } from "./resources.ts";
+import { SERVICE_CIDR_READING, ServiceCidrChoice } from "./service-cidr-choice.ts";
 import { SliceChoice } from "./slice-choice.ts";
 import { StreamingLists } from "./streaming-lists.ts";
 
 /**
- * The cluster as a source: Services, EndpointSlices (or what an old cluster has instead) and this
- * node's Node, listed and watched, each by a reflector of its own over shared connections.
+ * The cluster as a source: Services, EndpointSlices (or what an old cluster has instead), ServiceCIDRs
+ * and this node's Node, listed and watched, each by a reflector of its own over shared connections.
  *
  * Turns the API's answers into admitted objects; owns the connections, the credentials and the last
  * known state. Whatever goes wrong, it goes on with the last state and tries again; it never throws
@@ -65,8 +67,8 @@ export interface KubernetesSourceOptions {
 	readonly random?: () => number;
 	readonly limits?: Partial<ReflectorLimits>;
 	readonly timing?: Partial<ConnectionTiming>;
-	/** How long the first complete state waits for this node's Node, in milliseconds. */
-	readonly nodePatienceMs?: number;
+	/** How long the first complete state waits for this node's Node and the ServiceCIDRs, in milliseconds. */
+	readonly patienceMs?: number;
 	/** Where a pod's service account is mounted. */
 	readonly serviceAccountFolder?: string;
 	readonly pluginLimits?: Partial<ExecPluginLimits>;
@@ -84,6 +86,7 @@ class KubernetesSource implements Source {
 	readonly #address: ClusterAddress;
 	readonly #services: ObjectStore<Service>;
 	readonly #slices: ObjectStore<EndpointSlice>;
+	readonly #serviceCidrs: ObjectStore<ServiceCidr>;
 	readonly #nodes: ObjectStore<NodeInfo>;
 	readonly #presence: NodePresence;
 	#reflectors: Reflectors | undefined;
@@ -91,7 +94,7 @@ class KubernetesSource implements Source {
 	#changed: () => void = () => {};
 	#closed: Promise<void> = Promise.resolve();
 	#failing = false;
-	#waitsForNode = true;
+	#isPatient = true;
 
 	constructor(options: KubernetesSourceOptions) {
 		const { admit = ADMIT, cluster, env, log, clock = systemClock } = options;
@@ -112,6 +115,7 @@ class KubernetesSource implements Source {
 		this.#client = new ApiClient({ credentials, address: this.#address, log, timing });
 		this.#services = new ObjectStore({ kind: "Service", admit: one(admit.service) }, log);
 		this.#slices = new ObjectStore({ kind: "EndpointSlice", admit: one(admit.endpointSlice) }, log);
+		this.#serviceCidrs = new ObjectStore(SERVICE_CIDR_READING, log);
 		this.#nodes = new ObjectStore({ kind: "Node", admit: one(admit.node) }, log);
 		this.#presence = new NodePresence(options.nodeName, log);
 	}
@@ -122,25 +126,26 @@ class KubernetesSource implements Source {
 		this.#reflectors = reflectors;
 		this.#closed = this.#run(Object.values(reflectors), signal);
 		const patience = setTimeout(() => {
-			this.#waitsForNode = false;
+			this.#isPatient = false;
 			this.#onChange(signal);
-		}, this.#options.nodePatienceMs ?? 5_000);
+		}, this.#options.patienceMs ?? 5_000);
 		signal.addEventListener("abort", () => clearTimeout(patience), { once: true });
 	}
 
 	isSynced(): boolean {
 		const reflectors = this.#reflectors;
 		if (reflectors === undefined) return false;
-		const { services, slices, node } = reflectors;
-		// What the Node tells is welcome and not needed; but a moment's patience saves a second plan.
-		const isNodeSettled = node.hasTried || !this.#waitsForNode;
-		return services.isSynced && slices.isSynced && isNodeSettled;
+		const { services, slices, serviceCidrs, node } = reflectors;
+		// What these two tell is welcome and not needed; but a moment's patience saves a second plan.
+		const isRestSettled = (node.hasTried && serviceCidrs.hasTried) || !this.#isPatient;
+		return services.isSynced && slices.isSynced && isRestSettled;
 	}
 
 	snapshot(): Snapshot {
 		this.#snapshot ??= {
 			services: byKey(this.#services.objects()),
 			endpointSlices: byKey(this.#slices.objects()),
+			serviceCidrs: new Map([...this.#serviceCidrs.objects()].map((each) => [each.name, each])),
 			node: this.#node(),
 		};
 		return this.#snapshot;
@@ -155,6 +160,7 @@ class KubernetesSource implements Source {
 			rejected: [
 				...this.#services.rejected(),
 				...this.#slices.rejected(),
+				...this.#serviceCidrs.rejected(),
 				...this.#nodes.rejected(),
 			].slice(0, 100),
 		};
@@ -189,6 +195,7 @@ class KubernetesSource implements Source {
 		const onChange = () => this.#onChange(signal);
 		const streaming = new StreamingLists({ clock, log, retryMs: limits.streamRetryMs });
 		const common = { transport, streaming, limits, clock, random, log, onChange };
+		const cidrs = new ServiceCidrChoice(log);
 		const slices = new SliceChoice({ transport, admit, timeoutMs: limits.watchHeadersMs, log });
 		return {
 			services: new Reflector<Service>({
@@ -205,6 +212,13 @@ class KubernetesSource implements Source {
 				store: this.#slices,
 				problems: this.#problems.slot("slices"),
 				choose: (refused, abort) => slices.choose(refused, abort),
+			}),
+			serviceCidrs: new Reflector<ServiceCidr>({
+				...common,
+				limits: cidrs.limits(limits),
+				store: this.#serviceCidrs,
+				problems: cidrs.slot(),
+				choose: (refused) => cidrs.choose(refused),
 			}),
 			node: new Reflector<NodeInfo>({
 				...common,
@@ -248,6 +262,7 @@ class KubernetesSource implements Source {
 interface Reflectors {
 	readonly services: Reflector<Service>;
 	readonly slices: Reflector<EndpointSlice>;
+	readonly serviceCidrs: Reflector<ServiceCidr>;
 	readonly node: Reflector<NodeInfo>;
 }
 

@@ -1,6 +1,6 @@
 /** One collection of the API that we list and watch. */
 export interface Resource {
-	readonly kind: "Service" | "EndpointSlice" | "Endpoints" | "Node";
+	readonly kind: "Service" | "EndpointSlice" | "Endpoints" | "ServiceCIDR" | "Node";
 	/** As RBAC names it: "endpointslices". */
 	readonly plural: string;
 	/** "discovery.k8s.io/v1": as objects of it name it. */
@@ -63,6 +63,22 @@ export function slicesResource(version: SliceVersion): Resource {
 		group,
 		path: `/apis/${apiVersion}/endpointslices`,
 		...common,
+	};
+}
+
+/** Where the cluster takes ClusterIPs from. */
+export function serviceCidrsResource(version: "v1" | "v1beta1"): Resource {
+	const group = "networking.k8s.io";
+	const apiVersion = `${group}/${version}`;
+	return {
+		kind: "ServiceCIDR",
+		plural: "servicecidrs",
+		apiVersion,
+		group,
+		path: `/apis/${apiVersion}/servicecidrs`,
+		labelSelector: undefined,
+		fieldSelector: undefined,
+		fieldSelectorOptional: false,
 	};
 }
 

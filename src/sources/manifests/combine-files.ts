@@ -3,6 +3,7 @@ import {
 	type NodeInfo,
 	objectKey,
 	type Service,
+	type ServiceCidr,
 	type Snapshot,
 } from "../../services/objects.ts";
 import type { ManifestObject } from "./admit-object.ts";
@@ -52,16 +53,18 @@ export function combineFiles(files: Iterable<FileObjects>): CombinedFiles {
 function toSnapshot(objects: readonly ManifestObject[]): Snapshot {
 	const services = new Map<string, Service>();
 	const endpointSlices = new Map<string, EndpointSlice>();
+	const serviceCidrs = new Map<string, ServiceCidr>();
 	let node: NodeInfo | undefined;
 	for (const object of objects) {
 		if (object.kind === "Service") services.set(object.key, object.value);
 		else if (object.kind === "EndpointSlice") endpointSlices.set(object.key, object.value);
+		else if (object.kind === "ServiceCIDR") serviceCidrs.set(object.key, object.value);
 		else if (object.kind === "Node") node = object.value;
 	}
 	for (const slice of standIns(objects, endpointSlices)) {
 		endpointSlices.set(objectKey(slice), slice);
 	}
-	return { services, endpointSlices, node };
+	return { services, endpointSlices, serviceCidrs, node };
 }
 
 /** What Endpoints objects stand for, where their Services have no slices of their own. */

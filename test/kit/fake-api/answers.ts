@@ -6,6 +6,8 @@ import { KINDS, matchesFields, matchesLabels } from "./objects.ts";
 export interface Served {
 	/** Which versions of discovery.k8s.io are served; default v1. */
 	readonly sliceVersions?: readonly string[];
+	/** Which versions of ServiceCIDRs are served; default v1. */
+	readonly serviceCidrVersions?: readonly string[];
 	/** "ignored": they are taken for plain watches, as servers before Kubernetes 1.19 do. */
 	readonly streamingLists?: boolean | "ignored";
 	/** Whether `spec.clusterIP` may be selected by, as from Kubernetes 1.31 on. */
@@ -68,6 +70,10 @@ function discovery(served: Served): unknown {
 
 function apiVersionOf(path: string, served: Served): string | undefined {
 	if (/^\/api\/v1\/(services|endpoints|nodes)$/.test(path)) return "v1";
+	const cidrs = /^\/apis\/networking\.k8s\.io\/([^/]+)\/servicecidrs$/.exec(path)?.[1];
+	if (cidrs !== undefined && (served.serviceCidrVersions ?? ["v1"]).includes(cidrs)) {
+		return `networking.k8s.io/${cidrs}`;
+	}
 	const version = /^\/apis\/discovery\.k8s\.io\/([^/]+)\/endpointslices$/.exec(path)?.[1];
 	const versions = served.sliceVersions ?? ["v1"];
 	return version !== undefined && versions.includes(version)

@@ -57,6 +57,16 @@ export function apiEndpoints(name: string, addresses: readonly string[]): ApiObj
 	};
 }
 
+/** Where a cluster takes ClusterIPs from. */
+export function apiServiceCidr(name: string, cidrs: readonly string[]): ApiObject {
+	return {
+		apiVersion: "networking.k8s.io/v1",
+		kind: "ServiceCIDR",
+		metadata: { name },
+		spec: { cidrs },
+	};
+}
+
 export function apiNode(name: string): ApiObject {
 	return {
 		apiVersion: "v1",

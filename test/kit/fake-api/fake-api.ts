@@ -9,7 +9,7 @@ import type { AddressInfo, Server, Socket } from "node:net";
 import { answerTo, type Served } from "./answers.ts";
 import { Database } from "./database.ts";
 import { type Fault, FaultPlan, type FaultRule, type SeenRequest } from "./faults.ts";
-import type { ApiObject } from "./objects.ts";
+import { type ApiObject, KINDS } from "./objects.ts";
 import { breakOff, rawSocketOf, sendJson, sendStatus } from "./respond.ts";
 import { Watch } from "./watch.ts";
 
@@ -188,7 +188,7 @@ export class FakeApi {
 		const query = Object.fromEntries(url.searchParams);
 		const plural = url.pathname.split("/").at(-1) ?? "";
 		const isWatch = query["watch"] === "true" || query["watch"] === "1";
-		const isList = ["services", "endpointslices", "endpoints", "nodes"].includes(plural);
+		const isList = plural in KINDS;
 		const seen: SeenRequest = {
 			path: url.pathname,
 			plural,

@@ -18,6 +18,7 @@ export const PLURALS: Readonly<Record<string, string>> = {
 	Service: "services",
 	EndpointSlice: "endpointslices",
 	Endpoints: "endpoints",
+	ServiceCIDR: "servicecidrs",
 	Node: "nodes",
 };
 

@@ -28,6 +28,7 @@ export interface FakeHost extends Host {
 export const EMPTY_SNAPSHOT: Snapshot = {
 	services: new Map(),
 	endpointSlices: new Map(),
+	serviceCidrs: new Map(),
 	node: undefined,
 };
 

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test as it, vi } from "vitest";
 import type { NodeWatch } from "../../../src/daemon/node-watch.ts";
 import { Rounds } from "../../../src/daemon/rounds.ts";
+import { NO_CLUSTER_IPS } from "../../../src/services/cluster-ips.ts";
 import type { ServicePortPlan } from "../../../src/services/plan-service-ports.ts";
 
 class World {
@@ -57,7 +58,12 @@ describe("Rounds", () => {
 		expect(world.calls).toEqual(["look", "sync", "verify"]);
 		world.isChanged = false;
 		const waiting = { name: "shop/a:http", reason: "port-taken", detail: "" } as const;
-		world.plan = { servicePorts: [], unserved: [waiting], healthChecks: [] };
+		world.plan = {
+			servicePorts: [],
+			unserved: [waiting],
+			healthChecks: [],
+			clusterIps: NO_CLUSTER_IPS,
+		};
 		world.calls.length = 0;
 		vi.advanceTimersByTime(10_000);
 		expect(world.calls).toEqual(["ask ports", "look", "sync", "verify"]);

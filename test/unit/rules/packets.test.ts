@@ -65,8 +65,8 @@ it.each([
 	const { destination, destinationPort } = sent;
 
 	for (const inputPolicy of ["ACCEPT", "DROP"] as const) {
-		expect(tracer([web, dns], { inputPolicy }).trace(sent)).toEqual({
-			verdict: inputPolicy,
+		expect(tracer([web, dns], { inputPolicy }).trace(sent)).toMatchObject({
+			isByRule: false,
 			address: destination,
 			port: destinationPort,
 			comment: "",

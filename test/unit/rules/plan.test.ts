@@ -27,7 +27,12 @@ it("restoreText() of one TCP and one UDP ServicePort", () => {
 	expect(text).toBe(`*filter
 :KUBE-NODEPORT-NON-LOCAL - [0:0]
 :KUBE-LB-SOURCE-RANGES - [0:0]
+:KUBE-CLUSTER-IPS - [0:0]
+:KUBE-UNUSED-CLUSTER-IPS - [0:0]
+:KUBE-REFUSED-CLUSTER-IPS - [0:0]
 -I INPUT 1 -m comment --comment "Ensure that non-local NodePort traffic can flow" -j KUBE-NODEPORT-NON-LOCAL
+-I FORWARD 1 -m conntrack --ctstate NEW -m comment --comment "ports and addresses of ClusterIPs that no Service has" -j KUBE-CLUSTER-IPS
+-I OUTPUT 1 -m conntrack --ctstate NEW -m comment --comment "ports and addresses of ClusterIPs that no Service has" -j KUBE-CLUSTER-IPS
 -A KUBE-NODEPORT-NON-LOCAL -m conntrack --ctstate RELATED,ESTABLISHED -m conntrack --ctstate DNAT -j ACCEPT
 -A KUBE-NODEPORT-NON-LOCAL -m conntrack --ctstate RELATED,ESTABLISHED -j RETURN
 -A KUBE-NODEPORT-NON-LOCAL -p tcp -m multiport --dports 30001 -m conntrack --ctstate DNAT -j ACCEPT

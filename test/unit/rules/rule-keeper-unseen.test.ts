@@ -26,8 +26,8 @@ function jumps(): readonly number[] {
 	);
 }
 
-const NONE = [0, 0, 0, 0, 0];
-const ONCE = [1, 1, 1, 1, 1];
+const NONE = JUMPS.map(() => 0);
+const ONCE = JUMPS.map(() => 1);
 
 /** One try of whoever drives the keeper: a look, then what is wanted. */
 async function tryAgain(...bindings: readonly Binding[]): Promise<string> {

@@ -240,6 +240,7 @@ describe("objects of the sources", () => {
 		const snapshot = deepFreeze({
 			services: new Map([[objectKey(service), service]]),
 			endpointSlices: new Map(slices.map((each) => [objectKey(each), each])),
+			serviceCidrs: new Map(),
 			node: undefined,
 		});
 		const planner = createServicePortPlanner(PLAIN);

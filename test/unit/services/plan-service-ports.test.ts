@@ -3,6 +3,7 @@ import {
 	createServicePortPlanner,
 	planServicePorts,
 } from "../../../src/services/plan-service-ports.ts";
+import { aRange } from "../../kit/ranges.ts";
 import { rawService, rawSlice } from "../../kit/raw-objects.ts";
 import { snapshotOf } from "../../kit/snapshots.ts";
 import { plainView } from "../../kit/views.ts";
@@ -53,6 +54,56 @@ describe("planServicePorts()", () => {
 			rawService({ name: "d", labels: { [PROXY_NAME]: "" } }),
 		];
 		expect(planServicePorts(snapshotOf(services), plainView, plain).servicePorts).toEqual([]);
+	});
+
+	it("names the ClusterIPs of the Services that it serves, whatever their ports", () => {
+		const services = [
+			rawService({ name: "a", clusterIps: ["10.96.0.20", "fd10:96::a"] }),
+			rawService({
+				name: "b",
+				clusterIp: "10.96.0.3",
+				ports: [{ name: "s", protocol: "SCTP", port: 1 }],
+			}),
+			rawService({ name: "c", clusterIp: "10.96.0.4", labels: { [PROXY_NAME]: "other" } }),
+			rawService({ name: "d", spec: { clusterIP: "None", clusterIPs: ["None"] } }),
+		];
+		const snapshot = snapshotOf(services);
+		expect(planServicePorts(snapshot, plainView, plain).clusterIps).toEqual({
+			owned: ["10.96.0.20", "10.96.0.3", "fd10:96::a"],
+			ranges: [],
+		});
+	});
+
+	it("knows unused ClusterIPs by the ServiceCIDRs, unless other proxies serve Services, too", () => {
+		const cidr = { name: "kubernetes", ranges: [aRange("10.96.0.0/12"), aRange("fd10:96::/112")] };
+		const snapshot = {
+			...snapshotOf([]),
+			serviceCidrs: new Map([
+				["kubernetes", cidr],
+				["more", { name: "more", ranges: [aRange("10.96.0.0/12"), aRange("10.200.0.0/16")] }],
+			]),
+		};
+		expect(planServicePorts(snapshot, plainView, plain).clusterIps.ranges).toEqual([
+			"10.200.0.0/16",
+			"10.96.0.0/12",
+			"fd10:96::/112",
+		]);
+		const beside = { serviceProxyName: "ours" };
+		expect(planServicePorts(snapshot, plainView, beside).clusterIps.ranges).toEqual([]);
+	});
+
+	it("keeps what is known of ClusterIPs the very same object while nothing of it changes", () => {
+		const planner = createServicePortPlanner(plain);
+		const plan = (services: unknown[]) => planner.plan(snapshotOf(services), plainView).clusterIps;
+		const before = plan([rawService({ name: "a", clusterIp: "10.96.0.1" })]);
+		expect(plan([rawService({ name: "a", clusterIp: "10.96.0.1", labels: { new: "" } })])).toBe(
+			before,
+		);
+		// Without a port that is served, nothing of the rest of the plan changes.
+		const sctp = { name: "s", protocol: "SCTP", port: 1 };
+		plan([rawService({ name: "a", clusterIp: "10.96.0.1", ports: [sctp] })]);
+		const moved = plan([rawService({ name: "a", clusterIp: "10.96.0.2", ports: [sctp] })]);
+		expect(moved.owned).toEqual(["10.96.0.2"]);
 	});
 
 	it("with a proxy name serves exactly the Services that carry it", () => {

@@ -8,6 +8,7 @@ function aSnapshot(names: readonly string[], node?: string): Snapshot {
 	return {
 		services: new Map(services),
 		endpointSlices: new Map(),
+		serviceCidrs: new Map(),
 		node:
 			node === undefined
 				? undefined

@@ -42,7 +42,7 @@ describe("a peer that is there and sends nothing on its watches", () => {
 		const api = await serveApi({ tls, http2: true });
 		const kubeconfig = kubeconfigFor(await aFolder(), api.url, { ca: authority.cert });
 		const running = runSource({ kubeconfig, master: undefined }, { limits: { watchIdleMs: 200 } });
-		await until("watching", () => running.source.isSynced() && api.openWatches.length === 3);
+		await until("watching", () => running.source.isSynced() && api.openWatches.length === 4);
 		for (const watch of api.openWatches) watch.silence();
 		api.put(apiService("late"));
 		await until("followed", () => running.services().includes("shop/late"));
@@ -66,7 +66,7 @@ describe("a peer that is gone without a word", () => {
 				limits: { watchIdleMs: 600_000, nodeWatchIdleMs: 600_000, watchHeadersMs: 600_000 },
 			},
 		);
-		await until("watching", () => running.source.isSynced() && api.openWatches.length === 3);
+		await until("watching", () => running.source.isSynced() && api.openWatches.length === 4);
 		wire.die();
 		api.put(apiService("late"));
 		await until("followed", () => running.services().includes("shop/late"));

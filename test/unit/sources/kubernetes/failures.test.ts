@@ -1,5 +1,10 @@
 import { describe, expect, test as it, onTestFinished } from "vitest";
-import { apiNode, apiService, apiSlice } from "../../../kit/fake-api/api-objects.ts";
+import {
+	apiNode,
+	apiService,
+	apiServiceCidr,
+	apiSlice,
+} from "../../../kit/fake-api/api-objects.ts";
 import type { FakeApi } from "../../../kit/fake-api/fake-api.ts";
 import type { Fault } from "../../../kit/fake-api/faults.ts";
 import { type Running, runSource, serveApi, until } from "./source-kit.ts";
@@ -10,7 +15,7 @@ async function aWatchedCluster(limits: Parameters<typeof runSource>[1] = {}) {
 	api.put(apiSlice("cart", ["10.244.1.10"]));
 	const running = runSource({ kubeconfig: undefined, master: api.url }, limits);
 	await until("synced", () => running.source.isSynced());
-	await until("watching", () => api.openWatches.length === 3);
+	await until("watching", () => api.openWatches.length === 4);
 	return { api, running };
 }
 
@@ -33,7 +38,7 @@ describe("a watch that breaks", () => {
 		await until("the endpoint moved", hasMoved(running));
 		expect(running.addresses("shop/cart")).toEqual(["10.244.1.11"]);
 		expect(running.services()).toEqual(["shop/cart"]);
-		expect(api.requests.filter(({ query }) => query["sendInitialEvents"])).toHaveLength(3);
+		expect(api.requests.filter(({ query }) => query["sendInitialEvents"])).toHaveLength(4);
 	});
 
 	it("in the middle of a line loses nothing", async () => {
@@ -266,6 +271,7 @@ describe("a server that takes a streaming list for a plain watch", () => {
 		const busy = setInterval(() => {
 			api.put(apiService("busy"));
 			api.put(apiSlice("busy", ["10.244.1.10"]));
+			api.put(apiServiceCidr("kubernetes", ["10.96.0.0/12"]));
 			api.put(apiNode("node1"));
 		}, 10);
 		onTestFinished(() => clearInterval(busy));

@@ -109,7 +109,7 @@ describe("this node's Node that is slow to come", () => {
 		api.failNext({ fault: "hang", plural: "nodes", times: Number.POSITIVE_INFINITY });
 		const running = runSource(
 			{ kubeconfig: undefined, master: api.url },
-			{ nodePatienceMs: 100, limits: { streamIdleMs: 60_000 } },
+			{ patienceMs: 100, limits: { streamIdleMs: 60_000 } },
 		);
 		await until("services are there", () => running.services().length === 1);
 		const changes = running.changes();

@@ -33,8 +33,8 @@ function refusalOf({ path, query }: RawRequest): Uint8Array | undefined {
 	if (query["fieldSelector"]?.includes("clusterIP") === true) {
 		return recorded("list-field-selector-refused");
 	}
-	// No list of nodes was recorded; this server has none.
-	const isMissing = path.includes("/v1/endpointslices") || path.includes("/nodes");
+	// No list of nodes was recorded; this server has none. ServiceCIDRs came with Kubernetes 1.31.
+	const isMissing = /\/v1\/endpointslices|\/nodes|\/servicecidrs/.test(path);
 	return isMissing ? recorded("endpointslices-v1-not-served") : undefined;
 }
 
