@@ -61,7 +61,7 @@ export function describeDialing(createEngine: CreateEngine): void {
 			expect(count(answers, "1") + count(answers, "2")).toBe(1000);
 		});
 
-		it("is in the record, and the next endpoint after it", async () => {
+		it("is in the record, and the next endpoint after it (classic 9.1.23)", async () => {
 			const refusing = await aRefusingEndpoint();
 			const echo = await lab.endpoint((socket) => socket.pipe(socket));
 			const port = await lab.serve({ endpoints: [refusing, echo.endpoint] });
@@ -241,7 +241,7 @@ export function describeDialing(createEngine: CreateEngine): void {
 			expect(count(affinities, "assigned") + count(affinities, "kept")).toBe(30);
 		});
 
-		it("moves to the endpoint that answered, and stays there", async () => {
+		it("moves to the endpoint that answered, and stays there (classic 9.1.24)", async () => {
 			const servers = await lab.numbered(3);
 			const port = await serveSticky(servers);
 			const first = Number(await lab.ask(port));
@@ -269,7 +269,7 @@ export function describeDialing(createEngine: CreateEngine): void {
 			expect([await lab.ask(all), await lab.ask(here)]).toEqual([moved, moved]);
 		});
 
-		it("is changed live: timeout, off and on", async () => {
+		it("is changed live: timeout, off and on (classic 9.1.33, 9.8.5)", async () => {
 			const servers = await lab.numbered(2);
 			const port = await serveSticky(servers);
 			const first = await lab.ask(port);

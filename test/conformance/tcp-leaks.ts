@@ -69,7 +69,7 @@ export function describeLeaks(createEngine: CreateEngine): void {
 			expect([left, ends()]).toEqual([0, { "client-reset": TIMES }]);
 		});
 
-		it("an endpoint's FIN and a client that never closes: both are reset after the limit", async () => {
+		it("an endpoint's FIN and a client that never closes: both are reset after the limit (classic 9.1.25)", async () => {
 			const atEndpoint: Promise<string>[] = [];
 			const saysBye = await lab.endpoint((socket) => {
 				socket.end("bye");

@@ -91,7 +91,7 @@ export function describeListening(createEngine: CreateEngine): void {
 			expect(await reach(port)).toBe("hello");
 		});
 
-		it("IPv6 is served on its own listener", async () => {
+		it("IPv6 is served on its own listener (classic 9.1.38)", async () => {
 			const six = await lab.endpoint((socket) => socket.pipe(socket), { host: "::1" });
 			const { bindings, problems } = await lab.reconcile(
 				serving("cart"),
@@ -154,7 +154,7 @@ export function describeListening(createEngine: CreateEngine): void {
 	});
 
 	describe("retiring", () => {
-		it("a listener stays until nothing points at it, and its relays until they end", async () => {
+		it("a listener stays until nothing points at it, and its relays until they end (classic 9.1.6, 9.1.8)", async () => {
 			const cart = serving("cart");
 			const port = await lab.serve({ endpoints: [echo.endpoint] });
 			const client = await lab.connect(port);
@@ -180,7 +180,7 @@ export function describeListening(createEngine: CreateEngine): void {
 	});
 
 	describe("half-closed connections", () => {
-		it("that are silent too long are reset; idle whole ones live on", async () => {
+		it("that are silent too long are reset; idle whole ones live on (classic 9.1.25)", async () => {
 			await restart({ halfCloseIdleMs: 200 });
 			const port = await lab.serve({ endpoints: [echo.endpoint] });
 			const idle = await lab.connect(port);
@@ -209,7 +209,7 @@ export function describeListening(createEngine: CreateEngine): void {
 			return await endOf(socket);
 		};
 
-		it("when they run out, new connections wait in order; beyond that they are refused", async () => {
+		it("when they run out, new connections wait in order; beyond that they are refused (classic 9.1.35)", async () => {
 			await restart(FEW);
 			const port = await lab.serve({ endpoints: [echo.endpoint] });
 			const relayed = [];

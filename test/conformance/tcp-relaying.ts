@@ -91,7 +91,7 @@ export function describeRelaying(createEngine: CreateEngine): void {
 	});
 
 	describe("ends", () => {
-		it("an answer comes whole after the client has ended sending", async () => {
+		it("an answer comes whole after the client has ended sending (classic 9.1.25)", async () => {
 			const { client, server } = await aRelay();
 			const answer = someBytes(200_000);
 			client.end("hello");
@@ -102,7 +102,7 @@ export function describeRelaying(createEngine: CreateEngine): void {
 			expect(await lab.record()).toMatchObject({ end: "closed", bytesIn: 5, bytesOut: 200_000 });
 		});
 
-		it("an upload of 10 MB goes on after the endpoint has ended sending", async () => {
+		it("an upload of 10 MB goes on after the endpoint has ended sending (classic 9.1.25)", async () => {
 			const { client, server } = await aRelay();
 			const upload = someBytes(10 * MEGABYTE);
 			server.end("bye");

@@ -99,7 +99,7 @@ export function describeUdpConformance(
 			await engine.close();
 		});
 
-		it("carries datagrams both ways", async () => {
+		it("carries datagrams both ways (classic 9.1.2)", async () => {
 			const { endpoint } = await openEndpoint();
 			const client = await openClient(await serveEndpoints([endpoint]));
 			expect(await client.askText("hello")).toBe("hello");
@@ -108,13 +108,18 @@ export function describeUdpConformance(
 			]);
 		});
 
-		it.each([0, 1, 1_472, 4_097, 65_507])("carries %i bytes whole both ways", async (size) => {
-			const echo = await openEndpoint();
-			const client = await openClient(await serveEndpoints([echo.endpoint]));
-			const datagram = Buffer.from(Array.from({ length: size }, (_, index) => (index * 31) % 251));
-			expect((await client.ask(datagram)).equals(datagram)).toBe(true);
-			expect(echo.received.map((each) => each.datagram.equals(datagram))).toEqual([true]);
-		});
+		it.each([0, 1, 1_472, 4_097, 65_507])(
+			"carries %i bytes whole both ways (classic 9.1.34, 9.8.7)",
+			async (size) => {
+				const echo = await openEndpoint();
+				const client = await openClient(await serveEndpoints([echo.endpoint]));
+				const datagram = Buffer.from(
+					Array.from({ length: size }, (_, index) => (index * 31) % 251),
+				);
+				expect((await client.ask(datagram)).equals(datagram)).toBe(true);
+				expect(echo.received.map((each) => each.datagram.equals(datagram))).toEqual([true]);
+			},
+		);
 
 		it("keeps the order of datagrams that come while the flow is opened", async () => {
 			const echo = await openEndpoint();
@@ -137,7 +142,7 @@ export function describeUdpConformance(
 			expect(sources).toEqual([`127.0.0.3:${to?.port}`]);
 		});
 
-		it("carries IPv6", async () => {
+		it("carries IPv6 (classic 9.1.38)", async () => {
 			const echo = await openEndpoint({ address: "::1" });
 			const servicePort = aUdpServicePort({ family: "ipv6", endpoints: [echo.endpoint] });
 			const [to] = await serve([servicePort], {}, "::1");
@@ -174,7 +179,7 @@ export function describeUdpConformance(
 			expect(endpoints.map(({ received }) => received.length)).toEqual([10, 10, 10]);
 		});
 
-		it("ends idle flows and closes their sockets", async () => {
+		it("ends idle flows and closes their sockets (classic 9.1.3)", async () => {
 			const { endpoint } = await openEndpoint();
 			const to = await serveEndpoints([endpoint], { idleMs: 250 });
 			const clients = await Promise.all([openClient(to), openClient(to), openClient(to)]);
@@ -251,7 +256,7 @@ export function describeUdpConformance(
 			expect([udpFlows, droppedDatagramsByReason.get("refused")]).toEqual([0, 5]);
 		});
 
-		it("moves a flow whose endpoint was taken out, and lets answers under way arrive", async () => {
+		it("moves a flow whose endpoint was taken out, and lets answers under way arrive (classic 9.5.3)", async () => {
 			let late: (() => void) | undefined;
 			const leaving = await openEndpoint({
 				answer: (_datagram, reply) => {
@@ -283,7 +288,7 @@ export function describeUdpConformance(
 			expect([engine.stats().droppedDatagrams, starts]).toEqual([1, 1]);
 		});
 
-		it("drops and counts what comes while there is no endpoint", async () => {
+		it("drops and counts what comes while there is no endpoint (classic 9.5.3)", async () => {
 			const client = await openClient(await serveEndpoints([]));
 			client.send("hello?");
 			await until(() => engine.stats().droppedDatagrams === 1, "it is counted");
@@ -294,7 +299,7 @@ export function describeUdpConformance(
 			expect(await client.askText("who?")).toBe("back");
 		});
 
-		it("keeps a client's address with one endpoint, and moves it when that one refuses", async () => {
+		it("keeps a client's address with one endpoint, and moves it when that one refuses (classic 9.1.24)", async () => {
 			const endpoints = await openNamed("a", "b", "c");
 			const [to] = await serve([
 				aUdpServicePort({
@@ -409,7 +414,7 @@ export function describeUdpConformance(
 			]);
 		});
 
-		it("ends the flows of a ServicePort that is gone, and frees its port", async () => {
+		it("ends the flows of a ServicePort that is gone, and frees its port (classic 9.1.7, 9.1.9)", async () => {
 			const { endpoint } = await openEndpoint();
 			const before = descriptors();
 			const to = await serveEndpoints([endpoint]);

@@ -26,7 +26,7 @@ describe.skipIf(labProblem() !== undefined)("the kernel's connection tracking", 
 	const readValue = async (path: string) =>
 		Number((await services.lab.node.exec("cat", [path])).stdout);
 
-	it("gets the timeouts of its own network namespace, said once with from and to", async () => {
+	it("gets the timeouts of its own network namespace, said once with from and to (classic 9.8.13)", async () => {
 		const daemon = await services.start([
 			"--conntrack-tcp-timeout-established=2h",
 			"--conntrack-tcp-timeout-close-wait=0",

@@ -71,42 +71,48 @@ describe.skipIf(labProblem() !== undefined)("the kinds of addresses", () => {
 		);
 	};
 
-	it.each(FAMILIES)("each is reached from everywhere (%s)", async (family) => {
-		await serve({
-			spec: { externalIPs: Object.values(EXTERNAL) },
-			status: ingressOf({ ip: BALANCER[family] }, { ip: PROXIED[family], ipMode: "Proxy" }),
-		});
-		await eventually(async () => expect(await ask("client", BALANCER[family])).toEqual(SERVED));
-		const addresses = [clusterIp(10, family), EXTERNAL[family], BALANCER[family]];
-		for (const place of ["client", "outside", "node", "endpoint"] as const) {
-			for (const address of addresses) {
-				expect([place, address, await ask(place, address)]).toEqual([place, address, SERVED]);
+	it.each(FAMILIES)(
+		"each is reached from everywhere (%s) (classic 9.1.27, 9.8.2)",
+		async (family) => {
+			await serve({
+				spec: { externalIPs: Object.values(EXTERNAL) },
+				status: ingressOf({ ip: BALANCER[family] }, { ip: PROXIED[family], ipMode: "Proxy" }),
+			});
+			await eventually(async () => expect(await ask("client", BALANCER[family])).toEqual(SERVED));
+			const addresses = [clusterIp(10, family), EXTERNAL[family], BALANCER[family]];
+			for (const place of ["client", "outside", "node", "endpoint"] as const) {
+				for (const address of addresses) {
+					expect([place, address, await ask(place, address)]).toEqual([place, address, SERVED]);
+				}
+				for (const address of NODE[family]) {
+					const got = await ask(place, address, NODE_PORT);
+					expect([place, address, got]).toEqual([place, address, SERVED]);
+				}
 			}
-			for (const address of NODE[family]) {
-				const got = await ask(place, address, NODE_PORT);
-				expect([place, address, got]).toEqual([place, address, SERVED]);
-			}
-		}
-		const loopback = family === "ipv4" ? "127.0.0.1" : "::1";
-		expect(await ask("node", loopback, NODE_PORT)).toEqual(SERVED);
-		expect(await ask("client", PROXIED[family])).not.toEqual(SERVED);
-	});
+			const loopback = family === "ipv4" ? "127.0.0.1" : "::1";
+			expect(await ask("node", loopback, NODE_PORT)).toEqual(SERVED);
+			expect(await ask("client", PROXIED[family])).not.toEqual(SERVED);
+		},
+	);
 
-	it.each(FAMILIES)("each refuses at once while there is no endpoint (%s)", async (family) => {
-		await serve({
-			spec: { externalIPs: Object.values(EXTERNAL), externalTrafficPolicy: "Local" },
-			status: ingressOf({ ip: BALANCER[family] }),
-			endpoints: [],
-		});
-		await eventually(async () => expect(await ask("client", BALANCER[family])).toEqual(REFUSED));
-		for (const place of ["client", "node", "endpoint"] as const) {
-			for (const address of [clusterIp(10, family), EXTERNAL[family], BALANCER[family]]) {
-				expect([place, address, await ask(place, address)]).toEqual([place, address, REFUSED]);
+	it.each(FAMILIES)(
+		"each refuses at once while there is no endpoint (%s) (classic 9.1.26)",
+		async (family) => {
+			await serve({
+				spec: { externalIPs: Object.values(EXTERNAL), externalTrafficPolicy: "Local" },
+				status: ingressOf({ ip: BALANCER[family] }),
+				endpoints: [],
+			});
+			await eventually(async () => expect(await ask("client", BALANCER[family])).toEqual(REFUSED));
+			for (const place of ["client", "node", "endpoint"] as const) {
+				for (const address of [clusterIp(10, family), EXTERNAL[family], BALANCER[family]]) {
+					expect([place, address, await ask(place, address)]).toEqual([place, address, REFUSED]);
+				}
+				const [own] = NODE[family];
+				expect([place, await ask(place, own, NODE_PORT)]).toEqual([place, REFUSED]);
 			}
-			const [own] = NODE[family];
-			expect([place, await ask(place, own, NODE_PORT)]).toEqual([place, REFUSED]);
-		}
-	});
+		},
+	);
 
 	it("a UDP answer comes from the address that was asked, whichever of the node's it was", async () => {
 		await serve({});
@@ -224,7 +230,7 @@ describe.skipIf(labProblem() !== undefined)("the kinds of addresses", () => {
 		await eventually(async () => await expect(answer()).rejects.toThrow());
 	});
 
-	it("a node port that a process of the node has is not taken, and is once it is free", async () => {
+	it("a node port that a process of the node has is not taken, and is once it is free (classic 9.1.28)", async () => {
 		const taken = await places.node.serveTcp({ mode: "greet", port: 30_090, name: "host" });
 		await serve({ ports: [{ name: "web", protocol: "TCP", port: 80, nodePort: 30_090 }] });
 		await eventually(async () =>
@@ -241,7 +247,7 @@ describe.skipIf(labProblem() !== undefined)("the kinds of addresses", () => {
 		);
 	});
 
-	it("all is gone once the Services are", async () => {
+	it("all is gone once the Services are (classic 9.8.2)", async () => {
 		await services.write("a.json", []);
 		await eventually(async () => {
 			const rules = await savedRules(services.lab.node);

@@ -35,7 +35,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon on a cluster's API", () 
 	const ask = async (number: number, count = 1) =>
 		tally(await services.client.tcp({ address: clusterIp(number), port: 80, count }));
 
-	it("serves what it lists, and follows what it watches", async () => {
+	it("serves what it lists, and follows what it watches (classic 9.1.22)", async () => {
 		const daemon = start();
 		await daemon.ready();
 		expect(await ask(10, 3)).toEqual({ ep1: 1, ep2: 1, ep3: 1 });
@@ -47,7 +47,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon on a cluster's API", () 
 		await eventually(async () => expect(await ask(11)).not.toEqual({ ep3: 1 }));
 	});
 
-	it("an API that is away: relaying goes on, its age is seen, the first list after it prunes", async () => {
+	it("an API that is away: relaying goes on, its age is seen, the first list after it prunes (classic 9.8.11)", async () => {
 		const daemon = start();
 		await daemon.ready();
 		await api.put(...labService({ name: "gone", number: 12 }));
@@ -121,7 +121,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon on a cluster's API", () 
 		expect(pids.map(isAlive)).toEqual([false, false]);
 	});
 
-	it("--service-proxy-name serves only the Services that carry it", async () => {
+	it("--service-proxy-name serves only the Services that carry it (classic 9.8.8)", async () => {
 		const [service, slice] = labService({ name: "lens", number: 13, endpoints: [1] });
 		const labelled = structuredClone(service) as { metadata: Record<string, unknown> };
 		labelled.metadata["labels"] = { "service.kubernetes.io/service-proxy-name": "lens" };

@@ -68,7 +68,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon's life", () => {
 		expect(await savedRules(services.lab.node)).toEqual([]);
 	});
 
-	it("kill -9: the successor takes over rules, ports and UDP clients in one step", async () => {
+	it("kill -9: the successor takes over rules, ports and UDP clients in one step (classic 9.1.31, 9.8.11)", async () => {
 		const first = await services.start();
 		const ports = async (daemon: DaemonProcess): Promise<unknown> =>
 			JSON.parse((await daemon.get("/status", 10_249)).body).servicePorts.map(
@@ -95,7 +95,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon's life", () => {
 		expect(await ask(10)).toEqual({ ep1: 1, ep2: 1, ep3: 1 });
 	});
 
-	it("no predecessor's rule is touched before every source has delivered", async () => {
+	it("no predecessor's rule is touched before every source has delivered (classic 9.1.31)", async () => {
 		const first = await services.start();
 		await first.kill9();
 		const rules = await savedRules(services.lab.node);
@@ -110,7 +110,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon's life", () => {
 		expect(await ask(20)).toEqual({ ep1: 1, ep2: 1, ep3: 1 });
 	});
 
-	it("cleanup removes everything, twice, with no state and no API", async () => {
+	it("cleanup removes everything, twice, with no state and no API (classic 9.1.30)", async () => {
 		const daemon = await services.start();
 		await daemon.kill9();
 		const foreign = ["-t", "nat", "-A", "PREROUTING", "-p", "tcp", "--dport", "9", "-j", "ACCEPT"];
@@ -165,7 +165,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon's life", () => {
 		await daemon.waitForLog(({ msg }) => msg === "the packet rules are up to date");
 	});
 
-	it("SIGHUP reads the configuration again: what can change does, the rest is named", async () => {
+	it("SIGHUP reads the configuration again: what can change does, the rest is named (classic 9.7.5)", async () => {
 		const file = join(services.folder, "config.conf");
 		const config = (verbosity: number, oomScoreAdj: number): string =>
 			JSON.stringify({

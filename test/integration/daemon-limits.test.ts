@@ -62,7 +62,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon with few file descriptor
 	const isBackTo = (daemon: DaemonProcess, descriptors: number) =>
 		eventually(async () => expect(daemon.openDescriptors()).toBeLessThanOrEqual(descriptors));
 
-	it("none left: what is relayed goes on, newcomers wait their turn, the rest is refused", async () => {
+	it("none left: what is relayed goes on, newcomers wait their turn, the rest is refused (classic 9.1.35)", async () => {
 		const daemon = await services.start([], { descriptorLimit: 256 });
 		await daemon.get("/readyz");
 		const before = daemon.openDescriptors();

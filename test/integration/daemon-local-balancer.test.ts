@@ -42,28 +42,31 @@ describe.skipIf(labProblem() !== undefined)("a load balancer's address that the 
 	it.each([
 		["the load balancer's Service first", balanced, onNodePort],
 		["the node port's Service first", onNodePort, balanced],
-	])("wins over a node port of the same number, on that address only (%s)", async (_, ...both) => {
-		const [first, second] = both;
-		const node = await services.lab.node.agent();
-		await services.write("first.json", first());
-		await services.start();
-		await services.write("second.json", second());
-		const expectAnswers = async (address: string, endpoint: string) => {
-			for (const from of [services.client, node]) {
-				expect([address, await ask(from, address, NODE_PORT)]).toEqual([
-					address,
-					[endpoint, endpoint],
-				]);
+	])(
+		"wins over a node port of the same number, on that address only (%s) (classic 9.1.36, 9.1.37)",
+		async (_, ...both) => {
+			const [first, second] = both;
+			const node = await services.lab.node.agent();
+			await services.write("first.json", first());
+			await services.start();
+			await services.write("second.json", second());
+			const expectAnswers = async (address: string, endpoint: string) => {
+				for (const from of [services.client, node]) {
+					expect([address, await ask(from, address, NODE_PORT)]).toEqual([
+						address,
+						[endpoint, endpoint],
+					]);
+				}
+			};
+			for (const family of FAMILIES) {
+				await eventually(async () => await expectAnswers(BALANCER[family], "ep1"));
+				await eventually(async () => await expectAnswers(NODE[family][0], "ep2"));
 			}
-		};
-		for (const family of FAMILIES) {
-			await eventually(async () => await expectAnswers(BALANCER[family], "ep1"));
-			await eventually(async () => await expectAnswers(NODE[family][0], "ep2"));
-		}
-		// Without the Service it is an address of the node as any other.
-		await services.write(both[0] === balanced ? "first.json" : "second.json", []);
-		for (const family of FAMILIES) {
-			await eventually(async () => await expectAnswers(BALANCER[family], "ep2"));
-		}
-	});
+			// Without the Service it is an address of the node as any other.
+			await services.write(both[0] === balanced ? "first.json" : "second.json", []);
+			for (const family of FAMILIES) {
+				await eventually(async () => await expectAnswers(BALANCER[family], "ep2"));
+			}
+		},
+	);
 });

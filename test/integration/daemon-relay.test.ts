@@ -94,7 +94,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon, from files to endpoints
 		},
 	);
 
-	it("the node itself, an endpoint and another network reach the Services too", async () => {
+	it("the node itself, an endpoint and another network reach the Services too (classic 9.8.1)", async () => {
 		const { node, outside, endpoints } = services.lab;
 		for (const place of [node, outside, ...endpoints.slice(0, 1)]) {
 			const agent = await place.agent();
@@ -164,7 +164,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon, from files to endpoints
 		expect(timeouts).toBeLessThanOrEqual(10);
 	});
 
-	it("no endpoints: refused at once, TCP and UDP, from the client and on the node", async () => {
+	it("no endpoints: refused at once, TCP and UDP, from the client and on the node (classic 9.1.26, 9.8.9)", async () => {
 		for (const place of [services.lab.client, services.lab.node]) {
 			const agent = await place.agent();
 			const [tcp] = await agent.tcp({ address: clusterIp(13), port: 80 });
@@ -188,7 +188,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon, from files to endpoints
 	});
 
 	it.each([0, 1, 1_472, 4_097, 65_507])(
-		"a datagram of %i bytes passes whole, both ways",
+		"a datagram of %i bytes passes whole, both ways (classic 9.1.34, 9.8.7)",
 		async (sendBytes) => {
 			const [result] = await services.client.udp({ address: clusterIp(15), port: 80, sendBytes });
 			expect(result?.error).toBeUndefined();
@@ -219,7 +219,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon, from files to endpoints
 		expect(v6?.error).toBe("TIMEOUT");
 	});
 
-	it("answers on its health and metrics ports", async () => {
+	it("answers on its health and metrics ports (classic 9.8.12)", async () => {
 		expect(await daemon.get("/readyz")).toMatchObject({ status: 200 });
 		expect(await daemon.get("/livez")).toMatchObject({ status: 200 });
 		const health = await daemon.get("/healthz");

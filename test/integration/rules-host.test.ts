@@ -92,7 +92,7 @@ describe.skipIf(problem !== undefined)(problem ?? "a host with both variants of 
 		expect(await rules.save()).toContain("-A INPUT -i lo -j ACCEPT");
 	});
 
-	it("where somebody holds the xtables lock keeps its old rules, and gets the new ones later", async () => {
+	it("where somebody holds the xtables lock keeps its old rules, and gets the new ones later (classic 9.7.3)", async () => {
 		rules = await createRulesLab("legacy");
 		const folder = await mkdtemp(join(tmpdir(), "kup-lock-"));
 		const lock = join(folder, "lock");

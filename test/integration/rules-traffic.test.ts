@@ -88,7 +88,7 @@ function trafficTests(variant: Variant, family: IpFamily): void {
 		return result?.error ?? result?.answer;
 	};
 
-	it("lead TCP and UDP from a client and from the node itself to the listeners", async () => {
+	it("lead TCP and UDP from a client and from the node itself to the listeners (classic 9.1.27)", async () => {
 		await apply(web, dns);
 
 		expect(await tcp(client)).toBe("tcp");

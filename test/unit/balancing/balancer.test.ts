@@ -18,23 +18,23 @@ function affinityOf(balancer: ReturnType<typeof aBalancer>["balancer"], client =
 }
 
 describe("createBalancer() in rotation", () => {
-	it("has no endpoint before the first update", () => {
+	it("has no endpoint before the first update (classic 9.2.1, 9.2.2)", () => {
 		const { balancer } = aBalancer(NO_AFFINITY);
 		expect(pickNumber(balancer)).toBeUndefined();
 	});
 
-	it("gives a single endpoint each time", () => {
+	it("gives a single endpoint each time (classic 9.2.2)", () => {
 		const { balancer } = aBalancer(NO_AFFINITY, 1);
 		expect(times(4, () => pickNumber(balancer))).toEqual([1, 1, 1, 1]);
 	});
 
-	it("takes three endpoints by turns, whoever asks", () => {
+	it("takes three endpoints by turns, whoever asks (classic 9.2.3)", () => {
 		const { balancer } = aBalancer(NO_AFFINITY, 1, 2, 3);
 		expect(times(5, () => pickNumber(balancer, 7))).toEqual([1, 2, 3, 1, 2]);
 		expect(pickNumber(balancer, 8)).toBe(3);
 	});
 
-	it("rotates each ServicePort by itself", () => {
+	it("rotates each ServicePort by itself (classic 9.2.4)", () => {
 		const p = aBalancer(NO_AFFINITY, 1, 2, 3).balancer;
 		const q = aBalancer(NO_AFFINITY, 4, 5, 6).balancer;
 		expect(times(2, () => pickNumber(p))).toEqual([1, 2]);
@@ -42,7 +42,7 @@ describe("createBalancer() in rotation", () => {
 		expect(pickNumber(p)).toBe(3);
 	});
 
-	it("goes on with other endpoints, and with none has none", () => {
+	it("goes on with other endpoints, and with none has none (classic 9.2.5)", () => {
 		const { balancer } = aBalancer(NO_AFFINITY, 1, 2, 3);
 		pickNumber(balancer);
 		balancer.update(endpoints(4, 5), NO_AFFINITY);
@@ -173,14 +173,14 @@ describe("createBalancer(), what it tells of failures", () => {
 });
 
 describe("createBalancer() with ClientIP affinity", () => {
-	it("keeps three clients where they first came", () => {
+	it("keeps three clients where they first came (classic 9.2.7)", () => {
 		const { balancer } = aBalancer(BY_CLIENT, 1, 2, 3);
 		const first = [1, 2, 3].map((client) => connectNumber(balancer, client));
 		expect(first).toEqual([1, 2, 3]);
 		for (const client of [3, 1, 2, 2, 3, 1]) expect(connectNumber(balancer, client)).toBe(client);
 	});
 
-	it("works the same when the endpoints come after the Service, and the other way round", () => {
+	it("works the same when the endpoints come after the Service, and the other way round (classic 9.2.7, 9.2.8)", () => {
 		const { balancer } = aBalancer(BY_CLIENT);
 		balancer.update(endpoints(1, 2), BY_CLIENT);
 		const later = aBalancer(NO_AFFINITY, 1, 2).balancer;
@@ -192,7 +192,7 @@ describe("createBalancer() with ClientIP affinity", () => {
 		}
 	});
 
-	it("moves only the clients of an endpoint that went", () => {
+	it("moves only the clients of an endpoint that went (classic 9.2.9)", () => {
 		const { balancer } = aBalancer(BY_CLIENT, 1, 2, 3);
 		for (const client of [1, 2, 3]) connectNumber(balancer, client);
 		balancer.update(endpoints(1, 2), BY_CLIENT);
@@ -204,7 +204,7 @@ describe("createBalancer() with ClientIP affinity", () => {
 		expect([1, 2, 3].map((client) => connectNumber(balancer, client))).toEqual([1, 2, moved]);
 	});
 
-	it("gives everyone a new endpoint when all were replaced, and none when none is left", () => {
+	it("gives everyone a new endpoint when all were replaced, and none when none is left (classic 9.2.10)", () => {
 		const { balancer } = aBalancer(BY_CLIENT, 1, 2, 3);
 		for (const client of [1, 2, 3]) connectNumber(balancer, client);
 		balancer.update(endpoints(4, 5, 6), BY_CLIENT);
@@ -231,7 +231,7 @@ describe("createBalancer() with ClientIP affinity", () => {
 		expect(times(6, () => pickNumber(balancer))).toEqual([1, 1, 1, 1, 1, 1]);
 	});
 
-	it("moves to the endpoint that answered after the first failed", () => {
+	it("moves to the endpoint that answered after the first failed (classic 9.1.24, 9.2.12)", () => {
 		const { balancer, clock } = aBalancer(BY_CLIENT, 1, 2, 3);
 		connectNumber(balancer);
 		balancer.failed(anEndpoint(1), "refused");
@@ -284,7 +284,7 @@ describe("createBalancer() with ClientIP affinity", () => {
 		expect(affinityOf(balancer)).toBe("kept");
 	});
 
-	it("leaves other clients alone when one client's tries go round", () => {
+	it("leaves other clients alone when one client's tries go round (classic 9.2.12)", () => {
 		const { balancer } = aBalancer(BY_CLIENT, 1, 2, 3);
 		for (const client of [1, 2, 3]) connectNumber(balancer, client);
 		expect(pickNumber(balancer, 1, 1)).toBe(2);
@@ -293,7 +293,7 @@ describe("createBalancer() with ClientIP affinity", () => {
 		expect(connectNumber(balancer, 3)).toBe(3);
 	});
 
-	it("slides the timeout with each connection and takes a new one at once", () => {
+	it("slides the timeout with each connection and takes a new one at once (classic 9.1.33, 9.8.5)", () => {
 		const { balancer, clock } = aBalancer({ type: "ClientIP", timeoutMs: 1000 }, 1, 2);
 		expect(connectNumber(balancer)).toBe(1);
 		for (clock.nowMs = 999; clock.nowMs < 5000; clock.nowMs += 999) {

@@ -36,12 +36,12 @@ describe("RoundRobin", () => {
 		expect([...counts.values()]).toEqual([334, 333, 333]);
 	});
 
-	it("starts where the random number says", () => {
+	it("starts where the random number says (classic 9.7.1)", () => {
 		expect(aRotation(0.5, 1, 2, 3).next()).toBe(2);
 		expect(aRotation(0.99, 1, 2, 3).next()).toBe(3);
 	});
 
-	it("keeps the turn when others come and go", () => {
+	it("keeps the turn when others come and go (classic 9.2.5)", () => {
 		const { rotation, next } = aRotation(0, 1, 2, 3);
 		expect(next()).toBe(1);
 		rotation.update(endpoints(2, 3, 4));

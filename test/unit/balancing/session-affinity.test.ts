@@ -19,7 +19,7 @@ describe("SessionAffinity", () => {
 		expect(affinity.find(aClient(1), 1000)?.endpointKey).toBe("a");
 	});
 
-	it("forgets at the timeout", () => {
+	it("forgets at the timeout (classic 9.1.33, 9.8.5)", () => {
 		const { affinity, clock } = aTable();
 		affinity.set(aClient(1), "a", "kept");
 		clock.nowMs = 1000;
@@ -35,7 +35,7 @@ describe("SessionAffinity", () => {
 		}
 	});
 
-	it("applies a new timeout to clients that it knows", () => {
+	it("applies a new timeout to clients that it knows (classic 9.1.33)", () => {
 		const { affinity, clock } = aTable();
 		affinity.set(aClient(1), "a", "kept");
 		clock.nowMs = 5000;

@@ -34,7 +34,7 @@ it("what kubeadm leaves open is the default", () => {
 	});
 });
 
-it("kube-proxy's own defaults, written out, load without a word and change nothing", () => {
+it("kube-proxy's own defaults, written out, load without a word and change nothing (classic 9.7.6)", () => {
 	const given = alone(fixture("all-defaults.yaml"));
 	expect(warningsOf(given)).toEqual([]);
 	const fromFile = configOf(given);
@@ -216,7 +216,7 @@ describe("the conntrack section", () => {
 	});
 });
 
-describe("the mode", () => {
+describe("the mode (classic 9.7.5, 9.7.6)", () => {
 	it.each(["iptables", "ipvs", "nftables"])("%s is accepted with a note", (mode) => {
 		expect(warningsOf(inputs({}, { file: file(`mode: ${mode}`) }))).toEqual([
 			`/etc/proxy.yaml: mode ${mode}: this daemon relays in userspace whatever the mode`,
@@ -235,7 +235,7 @@ describe("the mode", () => {
 });
 
 describe("unknown fields", () => {
-	it("are named, with the nearest known one, and do not stop the rest", () => {
+	it("are named, with the nearest known one, and do not stop the rest (classic 9.7.5)", () => {
 		const given = file(
 			"udpIdleTimout: 1s",
 			"iptables: {synchPeriod: 1s}",
@@ -265,7 +265,7 @@ describe("unknown fields", () => {
 	});
 });
 
-it("a field that is there twice counts the last time, with a warning, as in kube-proxy", () => {
+it("a field that is there twice counts the last time, with a warning, as in kube-proxy (classic 9.7.5)", () => {
 	const given = file("portRange: '7'", "portRange: '8'");
 	expect(warningsOf(inputs({}, { file: given }))).toEqual([
 		"/etc/proxy.yaml:4: a field twice; the last one counts",
@@ -273,7 +273,7 @@ it("a field that is there twice counts the last time, with a warning, as in kube
 	expect(configOf(inputs({}, { file: given })).proxyPortRange?.first).toBe(8);
 });
 
-describe("files that are refused", () => {
+describe("files that are refused (classic 9.7.5)", () => {
 	const head = file().text;
 	it.each([
 		["", "f: wanted a KubeProxyConfiguration, got an empty file"],

@@ -14,7 +14,7 @@ it.each([
 	["fd10::1", "[fd10::1]:10256"],
 	["[FD10::0:1]:80", "[fd10::1]:80"],
 	["::1:80", "[::1:80]:10256"],
-])("parseListenAddress(%j) is %s", (text, expected) => {
+])("parseListenAddress(%j) is %s (classic 9.7.1, 9.7.5)", (text, expected) => {
 	expect(formatListenAddress(parseListenAddress(text, port))).toBe(expected);
 });
 
@@ -35,6 +35,6 @@ it.each([
 	"1.2.3:80",
 	"1.2.3.4:8x",
 	"10.0.0.1/24",
-])("parseListenAddress(%j) is none", (text) => {
+])("parseListenAddress(%j) is none (classic 9.7.6)", (text) => {
 	expect(parseListenAddress(text, port)).toBeUndefined();
 });

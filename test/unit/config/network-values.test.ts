@@ -34,7 +34,7 @@ const NO_RANGES = [
 	listOf(101),
 ];
 
-describe("ranges()", () => {
+describe("ranges() (classic 9.7.6)", () => {
 	it.each([
 		["", []],
 		["  ", []],
@@ -70,7 +70,7 @@ describe("allowedRanges()", () => {
 	});
 });
 
-describe("nodePortAddresses()", () => {
+describe("nodePortAddresses() (classic 9.7.6)", () => {
 	it.each([
 		["", { isAll: true }],
 		[" ", { isAll: true }],

@@ -14,7 +14,7 @@ it.each([
 });
 
 it.each(["", " ", "0", "0-0", "0+0", "0-100"])(
-	"parsePortRange(%j) leaves it to the kernel",
+	"parsePortRange(%j) leaves it to the kernel (classic 9.3.1)",
 	(text) => {
 		expect(parsePortRange(text)).toEqual({ range: undefined });
 	},
@@ -37,7 +37,7 @@ it.each([
 	"0x10",
 	"1,2",
 	"999999",
-])("parsePortRange(%j) is no range", (text) => {
+])("parsePortRange(%j) is no range (classic 9.3.1)", (text) => {
 	expect(parsePortRange(text)).toBeUndefined();
 });
 

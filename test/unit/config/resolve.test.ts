@@ -4,7 +4,7 @@ import { FLAG_NAMES, type FlagName } from "../../../src/config/flags.ts";
 import { resolveConfig } from "../../../src/config/resolve.ts";
 import { configOf, file, inputs, problemsOf, warningsOf } from "./inputs.ts";
 
-it("resolveConfig() fills in every default", () => {
+it("resolveConfig() fills in every default (classic 9.1.23, 9.7.6)", () => {
 	expect(configOf(inputs())).toEqual({
 		manifests: ["/etc/manifests"],
 		cluster: undefined,
@@ -64,7 +64,7 @@ it("resolveConfig() gives a Config that nobody can change", () => {
 	expect(Object.isFrozen(config.conntrack)).toBe(true);
 });
 
-it("resolveConfig() tells every problem at once, each with where, wanted and got", () => {
+it("resolveConfig() tells every problem at once, each with where, wanted and got (classic 9.7.6)", () => {
 	const given = inputs(
 		{
 			"udp-timeout": ["abc"],
@@ -138,7 +138,7 @@ describe("where Services come from", () => {
 	);
 });
 
-describe("the node's name", () => {
+describe("the node's name (classic 9.7.5)", () => {
 	it.each([
 		[["  Node-A.Example "], {}, "host", "node-a.example"],
 		[undefined, { NODE_NAME: " N2 " }, "host", "n2"],
@@ -187,7 +187,7 @@ describe("addresses", () => {
 	});
 
 	it.each(["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1", "localhost", "1.2.3.4:80"])(
-		"--bind-address cannot be %j",
+		"--bind-address cannot be %j (classic 9.7.6)",
 		(text) => {
 			expect(problemsOf(inputs({ "bind-address": [text] }))).toHaveLength(1);
 		},
@@ -208,7 +208,7 @@ describe("addresses", () => {
 	});
 });
 
-describe("periods", () => {
+describe("periods (classic 9.7.6)", () => {
 	it("0 as a flag means no limit", () => {
 		const config = configOf(inputs({ "iptables-min-sync-period": ["0"] }));
 		expect(config.rulesMinSyncPeriodMs).toBe(0);

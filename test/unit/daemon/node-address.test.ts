@@ -39,7 +39,7 @@ const eth0 = [
 ];
 const bridge = [{ address: "10.244.0.1", internal: false }];
 
-describe("chooseNodeAddress()", () => {
+describe("chooseNodeAddress() (classic 9.7.5)", () => {
 	it("takes the lowest address of the first interface by name", () => {
 		expect(choose({ lo, eth0, cni0: bridge })).toBe("10.244.0.1");
 		expect(choose({ lo, eth0 })).toBe("192.168.0.9");

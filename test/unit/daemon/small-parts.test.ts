@@ -45,7 +45,7 @@ describe("PlanNotices", () => {
 });
 
 describe("countChanges()", () => {
-	it("counts what came, went and was replaced", () => {
+	it("counts what came, went and was replaced (classic 9.5.6)", () => {
 		const before = snapshotOf([rawService({ name: "a" }), rawService({ name: "b" })], [rawSlice()]);
 		const fresh = snapshotOf([rawService({ name: "b" }), rawService({ name: "c" })]);
 		const services = new Map([...before.services, ...fresh.services]);
@@ -93,7 +93,7 @@ describe("createSnapshotMerger()", () => {
 		};
 	}
 
-	it("waits for every source, then names hidden objects once", () => {
+	it("waits for every source, then names hidden objects once (classic 9.7.7)", () => {
 		const { log, lines } = recordingLog();
 		let isSynced = false;
 		const first = aSource(snapshotOf([rawService()]), () => true);

@@ -120,7 +120,7 @@ const both = snapshotOf(
 const KEY = "shop/cart:http/tcp/ipv4";
 
 describe("Sync", () => {
-	it("does nothing before every source has delivered, whatever is asked for", async () => {
+	it("does nothing before every source has delivered, whatever is asked for (classic 9.7.7)", async () => {
 		const recorder = new Recorder();
 		const { sync, set, inForceCalls } = aSync(recorder);
 		set(undefined);
@@ -162,7 +162,7 @@ describe("Sync", () => {
 		await sync.stop();
 	});
 
-	it("hands new endpoints to the engine at once, while the rules keep their minimum interval", async () => {
+	it("hands new endpoints to the engine at once, while the rules keep their minimum interval (classic 9.1.32)", async () => {
 		const recorder = new Recorder();
 		const { sync, set } = aSync(recorder);
 		set(cart);

@@ -22,7 +22,7 @@ function someFacts(overrides: Partial<HealthFacts> = {}): HealthFacts {
 const allTrue = { progressing: true, live: true, healthy: true, ready: true, reasons: [] };
 
 describe("judgeHealth()", () => {
-	it("is content with a quiet daemon", () => {
+	it("is content with a quiet daemon (classic 9.7.4)", () => {
 		expect(judgeHealth(someFacts())).toEqual({
 			...allTrue,
 			families: [
@@ -32,7 +32,7 @@ describe("judgeHealth()", () => {
 		});
 	});
 
-	it("is healthy and not ready before the first sync, and says what it waits for", () => {
+	it("is healthy and not ready before the first sync, and says what it waits for (classic 9.7.4)", () => {
 		const sources = [{ name: "kubernetes x", synced: false, ageMs: undefined, failing: true }];
 		expect(judgeHealth(someFacts({ firstSyncDone: false, sources }))).toMatchObject({
 			healthy: true,
@@ -60,13 +60,16 @@ describe("judgeHealth()", () => {
 	it.each([
 		[60_000, true],
 		[60_001, false],
-	])("with a change pending for %d ms at a period of 30 s: live %s", (pendingMs, live) => {
-		const verdict = judgeHealth(
-			someFacts({ families: [{ family: "ipv4", pendingMs, syncedAgoMs: 90_000 }] }),
-		);
-		expect([verdict.live, verdict.healthy, verdict.ready]).toEqual([live, live, live]);
-		expect(verdict.families).toEqual([{ family: "ipv4", healthy: live }]);
-	});
+	])(
+		"with a change pending for %d ms at a period of 30 s: live %s (classic 9.7.4)",
+		(pendingMs, live) => {
+			const verdict = judgeHealth(
+				someFacts({ families: [{ family: "ipv4", pendingMs, syncedAgoMs: 90_000 }] }),
+			);
+			expect([verdict.live, verdict.healthy, verdict.ready]).toEqual([live, live, live]);
+			expect(verdict.families).toEqual([{ family: "ipv4", healthy: live }]);
+		},
+	);
 
 	it("calls a sync that fails late but progressing, so that nobody restarts it in vain", () => {
 		const verdict = judgeHealth(

@@ -171,7 +171,7 @@ async function watch(port: number, path: string) {
 }
 
 describe("health paths", () => {
-	it("answer in kube-proxy's format, with the age of each source", async () => {
+	it("answer in kube-proxy's format, with the age of each source (classic 9.8.12)", async () => {
 		const { health } = await started();
 		const answer = await ask(health, "/healthz");
 		expect(answer.status).toBe(200);

@@ -27,7 +27,7 @@ describe("serviceHealthAnswer()", () => {
 		[2, false, 503],
 		[0, false, 503],
 	])(
-		"with %i endpoints here and the proxy healthy: %s, has status %i",
+		"with %i endpoints here and the proxy healthy: %s, has status %i (classic 9.7.4)",
 		(count, healthy, status) => {
 			const answer = serviceHealthAnswer({ ...cart, localEndpoints: count }, healthy);
 			expect(answer.status).toBe(status);

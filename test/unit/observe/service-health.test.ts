@@ -65,7 +65,7 @@ async function held(address: string): Promise<Socket> {
 }
 
 describe("ServiceHealthServers.reconcile()", () => {
-	it("keeps the socket of a port whose count or Service changes", async () => {
+	it("keeps the socket of a port whose count or Service changes (classic 9.7.4)", async () => {
 		const [here] = someAddresses();
 		const { account, descriptors } = anAccount();
 		const take = vi.spyOn(descriptors, "take");
@@ -83,7 +83,7 @@ describe("ServiceHealthServers.reconcile()", () => {
 		expect(account.used).toBeGreaterThan(0);
 	});
 
-	it("closes what is not wanted any more, and serves it again when it is", async () => {
+	it("closes what is not wanted any more, and serves it again when it is (classic 9.7.4)", async () => {
 		const [here] = someAddresses();
 		const { account, descriptors } = anAccount();
 		const servers = someServers({ descriptors });

@@ -59,7 +59,7 @@ const cart = aServicePort({ name: "cart" });
 const stock = aServicePort({ name: "stock" });
 
 describe("PortAllocator without a range", () => {
-	it("lets the kernel choose", async () => {
+	it("lets the kernel choose (classic 9.3.1)", async () => {
 		const { open, asked } = aHost();
 		const listener = await anAllocator().allocate(cart, open);
 		expect(listener.proxyPort).toBe(40_000);
@@ -132,7 +132,7 @@ describe("PortAllocator without a range", () => {
 });
 
 describe("PortAllocator with a range", () => {
-	it("gives the one port of a range of one, once", async () => {
+	it("gives the one port of a range of one, once (classic 9.3.2)", async () => {
 		const allocator = anAllocator({ range: range(1, 1) });
 		const { open } = aHost();
 		expect((await allocator.allocate(cart, open)).proxyPort).toBe(1);
@@ -141,7 +141,7 @@ describe("PortAllocator with a range", () => {
 		);
 	});
 
-	it("gives a released port again", async () => {
+	it("gives a released port again (classic 9.3.2)", async () => {
 		const allocator = anAllocator({ range: range(1, 1) });
 		const { open } = aHost();
 		const listener = await allocator.allocate(cart, open);
@@ -149,7 +149,7 @@ describe("PortAllocator with a range", () => {
 		expect((await allocator.allocate(stock, open)).proxyPort).toBe(1);
 	});
 
-	it("gives all hundred of a hundred, in another order the next time", async () => {
+	it("gives all hundred of a hundred, in another order the next time (classic 9.3.3)", async () => {
 		let start = 0.42;
 		const allocator = anAllocator({ range: range(1, 100), random: () => start });
 		const { open } = aHost();

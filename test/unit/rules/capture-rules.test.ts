@@ -42,7 +42,7 @@ function networkWith(pods: Partial<NodeNetwork["pods"]>): NodeNetwork {
 	return { ...PLAIN_NETWORK, pods: { ranges: [], interfaces: [], ...pods } };
 }
 
-describe("captureRules() where a policy parts the clients", () => {
+describe("captureRules() where a policy parts the clients (classic 9.1.27)", () => {
 	it("knows Pods by the ranges of the family, and puts their rules first in each chain", () => {
 		const ranges = [aRange("10.2.0.0/16"), aRange("fd10:2::/48"), aRange("10.3.0.0/16")];
 		const rules = captureRules(PARTED.toReversed(), "ipv4", networkWith({ ranges }));
@@ -92,7 +92,7 @@ describe("captureRules() where a policy parts the clients", () => {
 	});
 });
 
-describe("captureRules() and node ports", () => {
+describe("captureRules() and node ports (classic 9.1.27)", () => {
 	const binding = aBinding({ nodePort: 30_080 });
 	const six = aBinding({ addresses: ["fd96::10"], nodePort: 30_080 });
 	const nodePortsOf = (

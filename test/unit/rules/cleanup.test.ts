@@ -18,7 +18,7 @@ function aHostWithRules(): FakeXtables {
 	return host;
 }
 
-it("cleanup() takes everything away in both families, and finds nothing the second time", async () => {
+it("cleanup() takes everything away in both families, and finds nothing the second time (classic 9.1.30)", async () => {
 	const runner = aHostWithRules();
 
 	expect(await cleanup({ runner, signal, readTextFile })).toEqual({
@@ -41,7 +41,7 @@ it("cleanup() takes away a jump that was left without its chains' rules", async 
 	expect(runner.ipv4.save()).not.toContain("KUBE");
 });
 
-it("cleanup() says what it could not take away, and does the rest", async () => {
+it("cleanup() says what it could not take away, and does the rest (classic 9.1.30)", async () => {
 	const runner = aHostWithRules();
 	runner.ipv4.chains("nat").get("POSTROUTING")?.push("-s 10.0.0.1/32 -j KUBE-PORTALS-HOST");
 

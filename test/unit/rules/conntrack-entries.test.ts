@@ -126,7 +126,7 @@ it.each([
 	expect([found].filter(staleTest(expectation))).toEqual(isStale ? [found] : []);
 });
 
-it("deletionArgs() names exactly the wrong target", () => {
+it("deletionArgs() names exactly the wrong target (classic 9.1.29, 9.7.2)", () => {
 	const six = entry({ originalDestination: "fd96::53", replySource: "fd10::1" });
 	expect(deletionArgs(six, "ipv6").join(" ")).toBe(
 		"-D -f ipv6 -p udp --orig-dst fd96::53 --dport 53 --reply-src fd10::1 --reply-port-src 30053",

@@ -23,7 +23,7 @@ function wantedBy(wish: Partial<ConntrackWish>, cpus = 2): Record<string, number
 }
 
 describe("planConntrackSettings()", () => {
-	it("wants kube-proxy's defaults", () => {
+	it("wants kube-proxy's defaults (classic 9.7.6, 9.8.13)", () => {
 		expect(wantedBy({})).toEqual({
 			nf_conntrack_max: 131_072,
 			"nf_conntrack hashsize": 32_768,
@@ -38,21 +38,21 @@ describe("planConntrackSettings()", () => {
 		[{}, 512, 1_048_576, "no more than a million by CPUs"],
 		[{ min: 2_000_000 }, 512, 2_000_000, "a higher minimum, which is the operator's word"],
 		[{ min: 0, maxPerCore: 10 }, 3, 30, "a small number where that is asked for"],
-	])("%j on %i CPUs: %i entries, %s", (wish, cpus, entries) => {
+	])("%j on %i CPUs: %i entries, %s (classic 9.7.5)", (wish, cpus, entries) => {
 		expect(wantedBy(wish, cpus)).toMatchObject({
 			nf_conntrack_max: entries,
 			"nf_conntrack hashsize": Math.floor(entries / 4),
 		});
 	});
 
-	it("leaves the table's size alone with 0 per CPU, whatever the minimum", () => {
+	it("leaves the table's size alone with 0 per CPU, whatever the minimum (classic 9.7.5)", () => {
 		expect(Object.keys(wantedBy({ maxPerCore: 0, min: 9 }))).toEqual([
 			"nf_conntrack_tcp_timeout_established",
 			"nf_conntrack_tcp_timeout_close_wait",
 		]);
 	});
 
-	it("leaves alone what is 0 or false, and everything if all is", () => {
+	it("leaves alone what is 0 or false, and everything if all is (classic 9.7.5)", () => {
 		const nothing = { maxPerCore: 0, tcpEstablishedS: 0, tcpCloseWaitS: 0 };
 		expect(wantedBy(nothing)).toEqual({});
 		expect(wantedBy({ ...nothing, udpS: 30, udpStreamS: 120, tcpBeLiberal: true })).toEqual({

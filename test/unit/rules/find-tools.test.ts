@@ -31,7 +31,7 @@ const nft4 = {
 	"iptables-nft-save": "*nat\n:KUBE-PORTALS-HOST - [0:0]\nCOMMIT\n",
 };
 
-it("findTools() finds both variants by name, and does not touch legacy tables that nobody uses", async () => {
+it("findTools() finds both variants by name, and does not touch legacy tables that nobody uses (classic 9.7.3)", async () => {
 	const { look, ran } = aHost({
 		...nft4,
 		"iptables-legacy-restore --version": "iptables-restore v1.8.9 (legacy)",

@@ -11,7 +11,7 @@ function textFor(bindings: readonly Binding[]): string {
 	return restoreText(planRules(wantedRules(bindings), "ipv4"), parseSavedRules(""));
 }
 
-it("restoreText() of one TCP and one UDP ServicePort", () => {
+it("restoreText() of one TCP and one UDP ServicePort (classic 9.1.27, 9.7.1)", () => {
 	const text = textFor([
 		aBinding(),
 		aBinding({
@@ -57,7 +57,7 @@ COMMIT
 `);
 });
 
-it("planRules() keeps the families apart and writes IPv6 as ip6tables wants it", () => {
+it("planRules() keeps the families apart and writes IPv6 as ip6tables wants it (classic 9.1.38, 9.7.1)", () => {
 	const bindings = [
 		aBinding(),
 		aBinding({
@@ -95,7 +95,7 @@ it("planRules() puts at most 15 ports into one rule", () => {
 	expect(counts).toEqual([undefined, undefined, 15, 15, 1, 15, 15, 1]);
 });
 
-it("planRules() gives every address of a ServicePort its rule, in numeric order", () => {
+it("planRules() gives every address of a ServicePort its rule, in numeric order (classic 9.1.27)", () => {
 	const bindings = [aBinding({ addresses: ["10.96.0.20", "10.96.0.3"] })];
 	const plan = planRules(wantedRules(bindings), "ipv4");
 

@@ -102,7 +102,7 @@ it("rules that somebody wrote into our chains right after the apply are not take
 	expect(captured()).toHaveLength(1);
 });
 
-it("verify() does not touch rules that are intact", async () => {
+it("verify() does not touch rules that are intact (classic 9.7.3)", async () => {
 	await keeper.apply(wantedRules([web]), signal);
 	host.ran.length = 0;
 

@@ -21,7 +21,7 @@ beforeEach(async () => {
 const flow = (port: number, source = "10.1.0.1") =>
 	`udp 17 29 src=10.1.0.2 dst=10.96.0.53 sport=4000 dport=53 src=${source} dst=10.1.0.2 sport=${port} dport=4000 mark=0 use=1`;
 
-it("UDP flows are looked at when UDP rules have changed, and at no other time", async () => {
+it("UDP flows are looked at when UDP rules have changed, and at no other time (classic 9.1.29)", async () => {
 	const listings = async () => {
 		await keeper.cleanFlows(signal);
 		return host.ran.filter((command) => command.startsWith("conntrack -L")).length;
@@ -94,7 +94,7 @@ it.each<[string, Binding[], Binding[], readonly string[], number]>([
 		[flow(30_053), flow(30_054).replace("dport=53 ", "dport=54 ")],
 		1,
 	],
-])("%s is dealt with", async (_, before, after, flows, deletions) => {
+])("%s is dealt with (classic 9.4.11, 9.5.3)", async (_, before, after, flows, deletions) => {
 	await keeper.apply(wantedRules(before), signal);
 	host.conntrack = flows;
 

@@ -24,7 +24,7 @@ function captured(): string[] {
 	return host.ipv4.chains("nat").get("KUBE-PORTALS-CONTAINER") ?? [];
 }
 
-it("apply() sets each family with one restore, and runs nothing when nothing changed", async () => {
+it("apply() sets each family with one restore, and runs nothing when nothing changed (classic 9.7.3)", async () => {
 	expect(await states(keeper.apply(wantedRules([web, web6]), signal))).toEqual([
 		"applied",
 		"applied",
@@ -70,7 +70,7 @@ it("apply() of one family goes on when the other fails", async () => {
 	]);
 });
 
-it("apply() that fails keeps the old rules in force, and says so", async () => {
+it("apply() that fails keeps the old rules in force, and says so (classic 9.7.3)", async () => {
 	await keeper.apply(wantedRules([web]), signal);
 	const before = host.ipv4.save();
 	host.failBefore = (command) =>
@@ -182,7 +182,7 @@ it("captureOff() stops capture at once and keeps what lets established flows in"
 	expect(await states(keeper.verify(signal))).toEqual(["intact", "intact"]);
 });
 
-it("remove() leaves nothing of ours, also after captureOff and twice", async () => {
+it("remove() leaves nothing of ours, also after captureOff and twice (classic 9.7.3)", async () => {
 	await keeper.apply(wantedRules([web, web6]), signal);
 	await keeper.captureOff(signal);
 

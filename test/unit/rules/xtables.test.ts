@@ -50,7 +50,7 @@ it.each([
 	});
 });
 
-it("restoreRules() passes other failures on, and runs nothing for an empty text", async () => {
+it("restoreRules() passes other failures on, and runs nothing for an empty text (classic 9.7.3)", async () => {
 	const error = new CommandError("COMMAND_LOCK_HELD", { file: tools.restore });
 
 	await expect(restoreRules(failing(error), tools, text, signal)).rejects.toBe(error);

@@ -51,7 +51,7 @@ function notes({ unserved }: ServicePortPlan): string[] {
 const EXTERNAL = { externalIPs: ["203.0.113.7"] };
 
 describe("an address that two Services claim", () => {
-	it("is the older one's, whatever their names and the order; the other keeps the rest", () => {
+	it("is the older one's, whatever their names and the order; the other keeps the rest (classic 9.1.28)", () => {
 		const older = service("b", EXTERNAL, OLD);
 		const younger = service("a", EXTERNAL, YOUNG);
 		for (const services of [
@@ -204,7 +204,7 @@ describe("a port of the node that a process has", () => {
 	const taken = (): NodeView =>
 		aView({ isPortTaken: ({ port }) => port === 30_080 || port === 80 });
 
-	it("stays with the process, on the node's own addresses alone, until it is free", () => {
+	it("stays with the process, on the node's own addresses alone, until it is free (classic 9.1.28)", () => {
 		const plan = planner();
 		const services = [balancer(service("a", {}, OLD, 30_080), "10.1.0.1", "198.51.100.7")];
 		const before = plan(services, taken());

@@ -62,7 +62,7 @@ describe("compareIpAddresses()", () => {
 });
 
 describe("formatSocketAddress()", () => {
-	it("brackets IPv6", () => {
+	it("brackets IPv6 (classic 9.7.1)", () => {
 		expect(formatSocketAddress("10.0.0.1", 80)).toBe("10.0.0.1:80");
 		expect(formatSocketAddress("fd10::1", 80)).toBe("[fd10::1]:80");
 	});

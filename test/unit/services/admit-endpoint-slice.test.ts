@@ -4,7 +4,7 @@ import { rawSlice } from "../../kit/raw-objects.ts";
 import { admitted, problemsOf } from "../../kit/snapshots.ts";
 
 describe("admitEndpointSlice()", () => {
-	it("keeps what we decide by", () => {
+	it("keeps what we decide by (classic 9.6.2)", () => {
 		const raw = rawSlice({
 			endpoints: [
 				{
@@ -63,7 +63,7 @@ describe("admitEndpointSlice()", () => {
 		expect(endpoint).toMatchObject({ ready: true, serving: true, terminating: false });
 	});
 
-	it("reads node and zone out of v1beta1's topology", () => {
+	it("reads node and zone out of v1beta1's topology (classic 9.6.2)", () => {
 		const topology = { "kubernetes.io/hostname": "node1", "topology.kubernetes.io/zone": "z1" };
 		const raw = rawSlice({ endpoints: [{ addresses: ["10.244.1.2"], topology }] });
 		expect(admitted(admitEndpointSlice(raw)).endpoints[0]).toMatchObject({
@@ -72,7 +72,7 @@ describe("admitEndpointSlice()", () => {
 		});
 	});
 
-	it("ports: null name is the unnamed port, no number is left out, null is none", () => {
+	it("ports: null name is the unnamed port, no number is left out, null is none (classic 9.6.1)", () => {
 		const ports = [{ name: null, port: 1, protocol: null }, { name: "all" }];
 		expect(admitted(admitEndpointSlice(rawSlice({ ports }))).ports).toEqual([
 			{ name: "", protocol: "tcp", port: 1 },

@@ -6,7 +6,7 @@ import { admitted, problemsOf } from "../../kit/snapshots.ts";
 describe("admitEndpoints()", () => {
 	const metadata = { namespace: "shop", name: "cart" };
 
-	it("makes one slice per subset and family, not-ready addresses marked", () => {
+	it("makes one slice per subset and family, not-ready addresses marked (classic 9.7.1)", () => {
 		const slices = admitted(
 			admitEndpoints({
 				metadata,
@@ -83,7 +83,7 @@ describe("admitEndpoints() and many ports", () => {
 });
 
 describe("admitNode()", () => {
-	it("puts internal addresses first and reads the zone", () => {
+	it("puts internal addresses first and reads the zone (classic 9.7.5)", () => {
 		const node = admitted(
 			admitNode({
 				metadata: { name: "node1", labels: { "topology.kubernetes.io/zone": "z1" } },

@@ -24,7 +24,7 @@ describe("admitService()", () => {
 		});
 	});
 
-	it("reads all that is asked of a load balancer's Service", () => {
+	it("reads all that is asked of a load balancer's Service (classic 9.4.6, 9.4.10)", () => {
 		const raw = {
 			...rawService({
 				createdAt: "2026-11-29T16:17:30Z",
@@ -118,7 +118,7 @@ describe("admitService()", () => {
 			"headless",
 		],
 		["LoadBalancer", rawService({ spec: { type: "LoadBalancer" } }), "addressed"],
-	])("tells the kind of a Service: %s", (_name, raw, kind) => {
+	])("tells the kind of a Service: %s (classic 9.4.2, 9.4.3, 9.7.1)", (_name, raw, kind) => {
 		expect(admitted(admitService(raw)).kind).toBe(kind);
 	});
 
@@ -226,9 +226,12 @@ describe("admitService()", () => {
 			/clientIP\.timeoutSeconds: wanted an integer in 1\.\.86400, got 86401/,
 		],
 		["type", rawService({ spec: { type: "Weird" } }), /^spec\.type: wanted one of/],
-	])("names the field of what the API would have refused: %s", (_name, raw, expected) => {
-		expect(problemsOf(admitService(raw)).join("\n")).toMatch(new RegExp(expected.source, "m"));
-	});
+	])(
+		"names the field of what the API would have refused: %s (classic 9.1.15, 9.4.1, 9.7.1, 9.7.2)",
+		(_name, raw, expected) => {
+			expect(problemsOf(admitService(raw)).join("\n")).toMatch(new RegExp(expected.source, "m"));
+		},
+	);
 
 	it.each([
 		[

@@ -21,7 +21,7 @@ function endpoint(address: string, conditions?: Record<string, unknown>) {
 }
 
 describe("planServicePorts()", () => {
-	it("gives one ServicePort per port and family, keyed and sorted", () => {
+	it("gives one ServicePort per port and family, keyed and sorted (classic 9.4.4, 9.4.8)", () => {
 		const service = rawService({
 			clusterIps: ["10.96.0.10", "fd10:96::a"],
 			ports: [
@@ -46,7 +46,7 @@ describe("planServicePorts()", () => {
 		});
 	});
 
-	it("skips headless, ExternalName and Services of another proxy", () => {
+	it("skips headless, ExternalName and Services of another proxy (classic 9.4.2, 9.4.3)", () => {
 		const services = [
 			rawService({ name: "a", spec: { clusterIP: "None", clusterIPs: ["None"] } }),
 			rawService({ name: "b", spec: { type: "ExternalName" } }),
@@ -118,7 +118,7 @@ describe("planServicePorts()", () => {
 		expect(servicePorts.map(({ serviceName }) => serviceName)).toEqual(["b"]);
 	});
 
-	it("joins slices, each address and port once, by number", () => {
+	it("joins slices, each address and port once, by number (classic 9.5.5, 9.6.1)", () => {
 		const slices = [
 			rawSlice({ name: "s1", endpoints: ["10.244.1.10", "10.244.1.9"] }),
 			rawSlice({ name: "s2", endpoints: ["10.244.1.9", "10.244.2.1"] }),
@@ -150,7 +150,7 @@ describe("planServicePorts()", () => {
 		]);
 	});
 
-	it("uses what is ready, absent conditions included, and else what still serves", () => {
+	it("uses what is ready, absent conditions included, and else what still serves (classic 9.6.1)", () => {
 		const unknown = endpoint("10.244.1.1");
 		const nothing = endpoint("10.244.1.2", { ready: null });
 		const down = endpoint("10.244.1.3", { ready: false, serving: false });
@@ -166,7 +166,7 @@ describe("planServicePorts()", () => {
 		expect(of(down, leaving, gone)).toEqual([["10.244.1.4:8080"]]);
 	});
 
-	it("an endpoint that is ready in one slice is ready", () => {
+	it("an endpoint that is ready in one slice is ready (classic 9.6.1)", () => {
 		const slices = [
 			rawSlice({ name: "s1", endpoints: [endpoint("10.244.1.2", { ready: false })] }),
 			rawSlice({ name: "s2", endpoints: ["10.244.1.2"] }),
@@ -175,7 +175,7 @@ describe("planServicePorts()", () => {
 		expect(endpointsOf([rawService()], slices.toReversed())).toEqual([["10.244.1.2:8080"]]);
 	});
 
-	it("of an endpoint in two slices, believes the one that calls it ready", () => {
+	it("of an endpoint in two slices, believes the one that calls it ready (classic 9.5.5)", () => {
 		const stale = { addresses: ["10.244.1.2"], conditions: { ready: false }, nodeName: "old" };
 		const slices = [
 			rawSlice({ name: "s1", endpoints: [stale] }),

@@ -153,7 +153,7 @@ describe("planService() and addresses", () => {
 		]);
 	});
 
-	it("gives each family its own addresses, ranges and endpoints, and both the node port", () => {
+	it("gives each family its own addresses, ranges and endpoints, and both the node port (classic 9.4.8, 9.4.9)", () => {
 		const service = everyKind({
 			clusterIps: [anAddress("10.96.0.10"), anAddress("fd96::10")],
 			externalIps: [anAddress("fd20::7")],
@@ -224,7 +224,7 @@ describe("planService() and healthCheckNodePort", () => {
 	const countOf = (service: Service, slices: Parameters<typeof planService>[1]) =>
 		planService(service, slices, HERE).healthCheck?.localEndpoints;
 
-	it("is there only where the Service has one", () => {
+	it("is there only where the Service has one (classic 9.4.7, 9.7.4)", () => {
 		expect(planService(everyKind(), [], HERE).healthCheck).toBeUndefined();
 		expect(planService(checked(), [], HERE).healthCheck).toEqual({
 			namespace: "shop",
@@ -234,7 +234,7 @@ describe("planService() and healthCheckNodePort", () => {
 		});
 	});
 
-	it("counts ready endpoints of this node by address, whichever port they serve", () => {
+	it("counts ready endpoints of this node by address, whichever port they serve (classic 9.5.1)", () => {
 		const service = checked({
 			ports: [
 				{ name: "http", protocol: "tcp", port: toPort(80), nodePort: undefined },

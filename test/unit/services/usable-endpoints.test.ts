@@ -254,7 +254,7 @@ describe("usableEndpoints() and endpoints that terminate", () => {
 });
 
 describe("localReadyAddresses()", () => {
-	it("counts ready endpoints of this node, whatever hints say, each address once", () => {
+	it("counts ready endpoints of this node, whatever hints say, each address once (classic 9.5.1)", () => {
 		const slices = [
 			aSlice(
 				[

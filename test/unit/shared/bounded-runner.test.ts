@@ -35,7 +35,7 @@ describe("BoundedRunner", () => {
 		expect(startedAtMs).toEqual([0]);
 	});
 
-	it("spends the burst, then keeps the minimum interval", async () => {
+	it("spends the burst, then keeps the minimum interval (classic 9.1.32)", async () => {
 		const { runner, startedAtMs } = aRunner();
 		for (let index = 0; index < 50; index += 1) {
 			runner.request();
@@ -84,7 +84,7 @@ describe("BoundedRunner", () => {
 		expect(runs).toBe(2);
 	});
 
-	it("runs every maximum interval without a request, counted from the last start", async () => {
+	it("runs every maximum interval without a request, counted from the last start (classic 9.1.32)", async () => {
 		const { runner, startedAtMs } = aRunner({ maxIntervalMs: 30_000 });
 		runner.request();
 		await vi.advanceTimersByTimeAsync(95_000);

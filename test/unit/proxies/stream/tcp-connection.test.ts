@@ -76,7 +76,7 @@ describe("TcpConnection while dialing", () => {
 		vi.useRealTimers();
 	});
 
-	it("gives each attempt its timeout and goes to another endpoint each time, then round again", async () => {
+	it("gives each attempt its timeout and goes to another endpoint each time, then round again (classic 9.1.23)", async () => {
 		const { world } = await aWorld();
 		world.connection.start();
 		for (let index = 0; index < 3; index += 1) {

@@ -73,7 +73,7 @@ describe("the UDP relay's sweep", () => {
 });
 
 describe("the UDP relay out of descriptors", () => {
-	it("gives the descriptor of the least recently used flow to a new one", async () => {
+	it("gives the descriptor of the least recently used flow to a new one (classic 9.1.35)", async () => {
 		const { net, receive, records, budget } = await aListener({ descriptors: 3 });
 		for (const port of [1, 2, 3, 4]) receive("question", port);
 		expect(records).toMatchObject([{ end: "evicted", client: "10.1.0.2:1" }]);

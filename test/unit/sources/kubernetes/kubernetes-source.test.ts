@@ -9,7 +9,7 @@ import {
 import { runSource, serveApi, until } from "./source-kit.ts";
 
 describe("the Kubernetes source", () => {
-	it("reads the cluster by streaming lists and follows it", async () => {
+	it("reads the cluster by streaming lists and follows it (classic 9.7.7)", async () => {
 		const api = await serveApi();
 		api.put(apiService("cart"));
 		api.put(apiSlice("cart", ["10.244.1.10"]));
@@ -27,7 +27,7 @@ describe("the Kubernetes source", () => {
 		expect(running.source.status()).toMatchObject({ synced: true, problem: undefined });
 	});
 
-	it("asks with kube-proxy's selectors", async () => {
+	it("asks with kube-proxy's selectors (classic 9.8.8)", async () => {
 		const api = await serveApi();
 		const running = runSource({ kubeconfig: undefined, master: api.url });
 		await until("synced", () => running.source.isSynced());

@@ -27,7 +27,7 @@ function thing(name: string, value: string, version = "1") {
 }
 
 describe("ObjectStore", () => {
-	it("keeps the newest of each key", () => {
+	it("keeps the newest of each key (classic 9.5.5, 9.7.7)", () => {
 		const { store } = aStore();
 		expect(store.put(thing("a", "1"))).toBe(true);
 		expect(store.put(thing("a", "2", "2"))).toBe(true);
