@@ -95,6 +95,10 @@ describe("ServiceHealthServers.reconcile()", () => {
 		expect(await refusalAt(here, PORT)).toBe("ECONNREFUSED");
 		expect(await statusOf(here, PORT + 1)).toBe(200);
 		expect(servers.openPorts()).toBe(1);
+		servers.reconcile([{ ...web, port: PORT + 2, localEndpoints: 0 }], [here]);
+		await served(here, PORT + 2);
+		expect(await refusalAt(here, PORT + 1)).toBe("ECONNREFUSED");
+		expect(await statusOf(here, PORT + 2)).toBe(503);
 		servers.reconcile([], [here]);
 		expect([servers.openPorts(), account.used]).toEqual([0, 0]);
 		servers.reconcile([cart], [here]);

@@ -8,7 +8,7 @@ const CHAIN = /^-A KUBE-NODEPORT-NON-LOCAL /;
 const bare = (rules: readonly string[]): string[] => rules.map((rule) => rule.replace(CHAIN, ""));
 
 describe("admissionRules()", () => {
-	it("decide in the order that is documented: sources, refusals, drops, what is served, the rest", () => {
+	it("decide in the order that is documented: sources, refusals, drops, what is served, the rest (classic 9.1.27)", () => {
 		const bindings = [
 			aBinding({ service: "serves", proxyPort: 30_001 }),
 			aBinding({ service: "drops", proxyPort: 30_002, verdict: "drop" }),

@@ -27,7 +27,7 @@ function anEngine(overrides: Partial<StreamEngineOptions> = {}) {
 }
 
 describe("createStreamEngine()", () => {
-	it("listens on the bind address only, and says why it cannot for the other family", async () => {
+	it("listens on the bind address only, and says why it cannot for the other family (classic 9.7.5)", async () => {
 		const engine = anEngine({ bindAddress: anAddress("127.0.0.1") });
 		const { bindings, problems } = await engine.reconcile([
 			aServicePort(),

@@ -64,7 +64,7 @@ describe("WatchSession", () => {
 		expect(session.eventCount).toBe(1);
 	});
 
-	it("an initial list is committed at its end and not before", () => {
+	it("an initial list is committed at its end and not before (classic 9.7.7)", () => {
 		const { calls, session } = aSession(true);
 		session.take(event("ADDED", "30"));
 		session.take(bookmark("31"));
