@@ -142,7 +142,7 @@ export function describeDialing(createEngine: CreateEngine): void {
 			expect(timeouts()).toBeLessThan(30);
 		});
 
-		it("and one that refuses beside a good one: 50 that send at once are all answered", async () => {
+		it("and one that refuses beside a good one: 50 that send at once are all answered (case 24a)", async () => {
 			const silent = await lab.silentEndpoint();
 			const good = await lab.endpoint((socket) => socket.pipe(socket));
 			const port = await lab.serve({
@@ -156,7 +156,7 @@ export function describeDialing(createEngine: CreateEngine): void {
 			}
 		});
 
-		it("does not keep others waiting: connections dial side by side", async () => {
+		it("does not keep others waiting: connections dial side by side (case 24f)", async () => {
 			const silent = await lab.silentEndpoint();
 			const { bindings } = await lab.reconcile(
 				aServicePort({ name: "slow", endpoints: [silent.endpoint] }),
@@ -187,7 +187,7 @@ export function describeDialing(createEngine: CreateEngine): void {
 			return expect.unreachable("nobody met the silent endpoint");
 		}
 
-		it("first bytes and FIN that come during the dial are passed on after it", async () => {
+		it("first bytes and FIN that come during the dial are passed on after it (case 24c)", async () => {
 			expect((await askPastSilence(Buffer.from("hello"))).toString()).toBe("hello");
 			expect(lab.records.at(-1)).toMatchObject({ end: "closed", bytesIn: 5, bytesOut: 5 });
 		});
@@ -197,12 +197,12 @@ export function describeDialing(createEngine: CreateEngine): void {
 			expect(lab.records.at(-1)).toMatchObject({ end: "closed", attemptCount: 2 });
 		});
 
-		it("more than is held back is passed on whole", async () => {
+		it("more than is held back is passed on whole (case 24c)", async () => {
 			const request = someBytes(1024 * 1024);
 			expect(sha256(await askPastSilence(request))).toBe(sha256(request));
 		});
 
-		it("a reset ends the tries at once", async () => {
+		it("a reset ends the tries at once (case 24e)", async () => {
 			await lab.close();
 			lab = new TcpLab(createEngine, { dialTimeoutsMs: [60_000, 60_000] });
 			const silent = await lab.silentEndpoint();
@@ -220,7 +220,7 @@ export function describeDialing(createEngine: CreateEngine): void {
 	});
 
 	describe("no endpoint", () => {
-		it("is a reset at once, and nothing to remember when one comes", async () => {
+		it("is a reset at once, and nothing to remember when one comes (case 34c)", async () => {
 			const port = await lab.serve({ endpoints: [] });
 			expect(await endOf(lab.dial(port))).toBe("ECONNRESET");
 			expect(await lab.record()).toMatchObject({ end: "no-endpoint", attemptCount: 0 });
@@ -287,7 +287,7 @@ export function describeDialing(createEngine: CreateEngine): void {
 	});
 
 	describe("changes meanwhile", () => {
-		it("an open relay goes on when its endpoint leaves the list, and new ones go elsewhere", async () => {
+		it("an open relay goes on when its endpoint leaves the list, and new ones go elsewhere (case 25a)", async () => {
 			const echo = await lab.endpoint((socket) => socket.pipe(socket));
 			const port = await lab.serve({ endpoints: [echo.endpoint] });
 			const client = await lab.connect(port);

@@ -57,7 +57,7 @@ export function describeLeaks(createEngine: CreateEngine): void {
 	const ends = () => countsOf(lab.records.map(({ end }) => end));
 
 	describe(`${TIMES} times`, () => {
-		it("a client's reset in mid-stream", async () => {
+		it("a client's reset in mid-stream (case 9a)", async () => {
 			const echo = await lab.endpoint((socket) => socket.pipe(socket));
 			const port = await lab.serve({ endpoints: [echo.endpoint] });
 			const left = await leftBehind(port, async (client) => {
@@ -69,7 +69,7 @@ export function describeLeaks(createEngine: CreateEngine): void {
 			expect([left, ends()]).toEqual([0, { "client-reset": TIMES }]);
 		});
 
-		it("an endpoint's FIN and a client that never closes: both are reset after the limit (classic 9.1.25)", async () => {
+		it("an endpoint's FIN and a client that never closes: both are reset after the limit (case 9b, classic 9.1.25)", async () => {
 			const atEndpoint: Promise<string>[] = [];
 			const saysBye = await lab.endpoint((socket) => {
 				socket.end("bye");
@@ -88,7 +88,7 @@ export function describeLeaks(createEngine: CreateEngine): void {
 			expect(lab.records.every(({ bytesOut }) => bytesOut === 3)).toBe(true);
 		});
 
-		it("an endpoint's reset during an upload", async () => {
+		it("an endpoint's reset during an upload (case 9d)", async () => {
 			const cuts = await lab.endpoint((socket) => {
 				socket.once("data", () => socket.resetAndDestroy());
 				socket.resume();
@@ -101,7 +101,7 @@ export function describeLeaks(createEngine: CreateEngine): void {
 			expect([left, ends()]).toEqual([0, { "endpoint-reset": TIMES }]);
 		});
 
-		it("a client's reset while its endpoint is dialed", async () => {
+		it("a client's reset while its endpoint is dialed (case 9e, case 37b)", async () => {
 			const silent = await lab.silentEndpoint();
 			const port = await lab.serve({ endpoints: [silent.endpoint] });
 			const left = await leftBehind(port, async (client, accepted) => {

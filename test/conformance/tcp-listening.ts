@@ -105,7 +105,7 @@ export function describeListening(createEngine: CreateEngine): void {
 			expect(await reach(port, "127.0.0.1")).toBe("ECONNREFUSED");
 		});
 
-		it("a taken port is that ServicePort's problem, until it is free", async () => {
+		it("a taken port is that ServicePort's problem, until it is free (case 37d)", async () => {
 			const port = await aFreePort();
 			await restart({ portRange: { first: toPort(port), last: toPort(port) } });
 			const other = await lab.endpoint(() => {}, { host: "0.0.0.0", port });
@@ -154,7 +154,7 @@ export function describeListening(createEngine: CreateEngine): void {
 	});
 
 	describe("retiring", () => {
-		it("a listener stays until nothing points at it, and its relays until they end (classic 9.1.6, 9.1.8)", async () => {
+		it("a listener stays until nothing points at it, and its relays until they end (case 25c, classic 9.1.6, 9.1.8)", async () => {
 			const cart = serving("cart");
 			const port = await lab.serve({ endpoints: [echo.endpoint] });
 			const client = await lab.connect(port);
@@ -180,7 +180,7 @@ export function describeListening(createEngine: CreateEngine): void {
 	});
 
 	describe("half-closed connections", () => {
-		it("that are silent too long are reset; idle whole ones live on (classic 9.1.25)", async () => {
+		it("that are silent too long are reset; idle whole ones live on (case 9b, case 9f, classic 9.1.25)", async () => {
 			await restart({ halfCloseIdleMs: 200 });
 			const port = await lab.serve({ endpoints: [echo.endpoint] });
 			const idle = await lab.connect(port);

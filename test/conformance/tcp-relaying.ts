@@ -91,7 +91,7 @@ export function describeRelaying(createEngine: CreateEngine): void {
 	});
 
 	describe("ends", () => {
-		it("an answer comes whole after the client has ended sending (classic 9.1.25)", async () => {
+		it("an answer comes whole after the client has ended sending (case 1a, classic 9.1.25)", async () => {
 			const { client, server } = await aRelay();
 			const answer = someBytes(200_000);
 			client.end("hello");
@@ -102,7 +102,7 @@ export function describeRelaying(createEngine: CreateEngine): void {
 			expect(await lab.record()).toMatchObject({ end: "closed", bytesIn: 5, bytesOut: 200_000 });
 		});
 
-		it("an upload of 10 MB goes on after the endpoint has ended sending (classic 9.1.25)", async () => {
+		it("an upload of 10 MB goes on after the endpoint has ended sending (case 1b, classic 9.1.25)", async () => {
 			const { client, server } = await aRelay();
 			const upload = someBytes(10 * MEGABYTE);
 			server.end("bye");
@@ -126,7 +126,7 @@ export function describeRelaying(createEngine: CreateEngine): void {
 			expect(sha256(await readToEnd(client))).toBe(sha256(down));
 		});
 
-		it("a FIN alone is a FIN", async () => {
+		it("a FIN alone is a FIN (case 1c)", async () => {
 			const { client, server } = await aRelay();
 			client.end();
 			expect(await endOf(server)).toBe("end");
@@ -198,7 +198,7 @@ export function describeRelaying(createEngine: CreateEngine): void {
 			expect(await lab.record()).toMatchObject({ end: "client-reset" });
 		});
 
-		it("of 1,000 clients as soon as they are connected leave nothing", async () => {
+		it("of 1,000 clients as soon as they are connected leave nothing (case 37a)", async () => {
 			const echo = await lab.endpoint((socket) => socket.pipe(socket));
 			const port = await lab.serve({ endpoints: [echo.endpoint] });
 			for (let round = 0; round < 10; round += 1) {

@@ -210,7 +210,7 @@ export function describeUdpConformance(
 			]);
 		});
 
-		it("loses nothing to an endpoint that refuses while there is another", async () => {
+		it("loses nothing to an endpoint that refuses while there is another (case 37f)", async () => {
 			const [live] = await openNamed("live");
 			const dead = await aDeadEndpoint();
 			const to = await serveEndpoints([dead, ...(live === undefined ? [] : [live.endpoint])]);
@@ -224,7 +224,7 @@ export function describeUdpConformance(
 			expect(records.every(({ endpoint }) => endpoint === live?.endpoint.key)).toBe(true);
 		});
 
-		it("replaces an endpoint that refuses after it had answered, from the next datagram on", async () => {
+		it("replaces an endpoint that refuses after it had answered, from the next datagram on (case 37f)", async () => {
 			const [first, second] = await openNamed("first", "second");
 			const all = [first, second].flatMap((each) => (each === undefined ? [] : [each.endpoint]));
 			const client = await openClient(await serveEndpoints(all));
@@ -235,7 +235,7 @@ export function describeUdpConformance(
 			expect(await client.askText("who?")).toBe(served === "first" ? "second" : "first");
 		});
 
-		it("delivers the first datagram after the only endpoint is up again", async () => {
+		it("delivers the first datagram after the only endpoint is up again (case 37c)", async () => {
 			const dead = await aDeadEndpoint();
 			const client = await openClient(await serveEndpoints([dead]));
 			for (let count = 1; count <= 5; count += 1) {
@@ -337,7 +337,7 @@ export function describeUdpConformance(
 			expect([await ask(0), await ask(1)]).toEqual([moved, moved]);
 		});
 
-		it("bounds the flows: the least recently used make room, their sockets closed", async () => {
+		it("bounds the flows: the least recently used make room, their sockets closed (case 14b)", async () => {
 			const echo = await openEndpoint();
 			const to = await serveEndpoints([echo.endpoint], { maxFlows: 4 });
 			const clients = await Promise.all(Array.from({ length: 10 }, () => openClient(to)));
@@ -371,7 +371,7 @@ export function describeUdpConformance(
 			expect(left.filter((service) => service === "lab/echo:dns")).toHaveLength(4);
 		});
 
-		it("survives 20,000 datagrams from 5,000 source ports", async () => {
+		it("survives 20,000 datagrams from 5,000 source ports (case 14a)", async () => {
 			const { endpoint } = await openEndpoint();
 			const to = await serveEndpoints([endpoint], { idleMs: 500, maxFlows: 400 });
 			const before = descriptors();

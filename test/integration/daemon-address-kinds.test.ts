@@ -72,7 +72,7 @@ describe.skipIf(labProblem() !== undefined)("the kinds of addresses", () => {
 	};
 
 	it.each(FAMILIES)(
-		"each is reached from everywhere (%s) (classic 9.1.27, 9.8.2)",
+		"each is reached from everywhere (%s) (case 33d, classic 9.1.27, 9.8.2)",
 		async (family) => {
 			await serve({
 				spec: { externalIPs: Object.values(EXTERNAL) },
@@ -96,7 +96,7 @@ describe.skipIf(labProblem() !== undefined)("the kinds of addresses", () => {
 	);
 
 	it.each(FAMILIES)(
-		"each refuses at once while there is no endpoint (%s) (classic 9.1.26)",
+		"each refuses at once while there is no endpoint (%s) (case 34a, case 34d, classic 9.1.26)",
 		async (family) => {
 			await serve({
 				spec: { externalIPs: Object.values(EXTERNAL), externalTrafficPolicy: "Local" },

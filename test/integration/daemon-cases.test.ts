@@ -27,7 +27,7 @@ async function netSysctls(namespace: LabNamespace): Promise<Map<string, string>>
 
 /**
  * What users of service proxies have reported, each as a small case. The names end with the public
- * report where there is one.
+ * report where there is one, and with the number in test/public-cases.md.
  */
 describe.skipIf(labProblem() !== undefined)("cases from public reports", () => {
 	let services: ServiceLab;
@@ -51,7 +51,7 @@ describe.skipIf(labProblem() !== undefined)("cases from public reports", () => {
 		...labService({ name: "u", number: 12, protocol: "UDP" }),
 	];
 
-	it("one endpoint swallows SYNs, one refuses, one is good: all of 50 clients are answered, each by one (kubernetes#12242)", async () => {
+	it("one endpoint swallows SYNs, one refuses, one is good: all of 50 clients are answered, each by one (kubernetes#12242) (case 24a)", async () => {
 		const [silent, good] = services.lab.endpoints;
 		await silent?.goSilent(8090);
 		const server = await (await good?.agent())?.serveTcp({ mode: "echo", name: "ep2", port: 8090 });
@@ -75,7 +75,7 @@ describe.skipIf(labProblem() !== undefined)("cases from public reports", () => {
 		}
 	});
 
-	it("clients that reset at once, and a UDP endpoint that is down and comes up, end nobody (moby#52483)", async () => {
+	it("clients that reset at once, and a UDP endpoint that is down and comes up, end nobody (moby#52483) (case 37a, case 37b, case 37c)", async () => {
 		for (const endpoint of services.lab.endpoints) await endpoint.goSilent(8082);
 		await services.write("a.json", [
 			...labService({ name: "echo", number: 10, targetPort: 8083 }),
@@ -117,7 +117,7 @@ describe.skipIf(labProblem() !== undefined)("cases from public reports", () => {
 		expect(daemon.stderr).toBe("");
 	});
 
-	it("a running connection outlives labels, affinity, the endpoint's end and the Service's (kubernetes#46753)", async () => {
+	it("a running connection outlives labels, affinity, the endpoint's end and the Service's (kubernetes#46753) (case 19f, case 25a, case 25c, case 25d)", async () => {
 		interface Raw {
 			metadata: { labels: Record<string, string> };
 			spec: Record<string, unknown>;
@@ -176,7 +176,7 @@ describe.skipIf(labProblem() !== undefined)("cases from public reports", () => {
 		expect(await connection.read("closed")).toMatchObject({ ended: true, error: undefined });
 	});
 
-	it("no sysctl of the network is another one, route_localnet above all (kubernetes#92315)", async () => {
+	it("no sysctl of the network is another one, route_localnet above all (kubernetes#92315) (case 33b)", async () => {
 		const { node } = services.lab;
 		await services.write("a.json", both());
 		// The modules that rules load bring values of their own.
@@ -192,7 +192,7 @@ describe.skipIf(labProblem() !== undefined)("cases from public reports", () => {
 		expect(await netSysctls(node)).toEqual(before);
 	});
 
-	it("a neighbour that sends to the node's loopback reaches no node port and no process there (kubernetes#90259)", async () => {
+	it("a neighbour that sends to the node's loopback reaches no node port and no process there (kubernetes#90259) (case 33a)", async () => {
 		const { node, client } = services.lab;
 		const nodePort = 30_080;
 		const ports = [{ name: "p", protocol: "TCP", port: 80, nodePort }];
@@ -218,7 +218,7 @@ describe.skipIf(labProblem() !== undefined)("cases from public reports", () => {
 		expect(await loopback(services.client, nodePort)).not.toEqual({ ep1: 1 });
 	});
 
-	it("conntrack is flushed: what clients go on with lives, newcomers are served (kubernetes#81517)", async () => {
+	it("conntrack is flushed: what clients go on with lives, newcomers are served (kubernetes#81517) (case 28e)", async () => {
 		await services.write("a.json", [
 			...both(),
 			...labService({ name: "e", number: 11, targetPort: 8083 }),
@@ -237,7 +237,7 @@ describe.skipIf(labProblem() !== undefined)("cases from public reports", () => {
 		expect((await udp(12))[0]?.from).toBe(`${clusterIp(12)}:80`);
 	});
 
-	it("a firewall that drops all but the Service's port lets in what we redirect, and nothing else (kubernetes#3025)", async () => {
+	it("a firewall that drops all but the Service's port lets in what we redirect, and nothing else (kubernetes#3025) (case 10a)", async () => {
 		const { node } = services.lab;
 		const rules = [
 			["-A", "INPUT", "-i", "lo", "-j", "ACCEPT"],
@@ -262,7 +262,7 @@ describe.skipIf(labProblem() !== undefined)("cases from public reports", () => {
 		expect(other?.error).toBe("TIMEOUT");
 	});
 
-	it("two subnets on one link: answers come from the address that was asked (kubernetes#2996)", async () => {
+	it("two subnets on one link: answers come from the address that was asked (kubernetes#2996) (case 6a, case 6b)", async () => {
 		const { node, client } = services.lab;
 		await node.ip("addr", "add", "192.168.77.1/24", "dev", "to-client");
 		await client.ip("addr", "flush", "dev", "eth0", "scope", "global");
@@ -279,7 +279,7 @@ describe.skipIf(labProblem() !== undefined)("cases from public reports", () => {
 		expect(await tcp(10)).toEqual({ ep1: 1, ep2: 1, ep3: 1 });
 	});
 
-	it("an interface without an address, as of pods with a route each: UDP is served (cni-plugin#38)", async () => {
+	it("an interface without an address, as of pods with a route each: UDP is served (cni-plugin#38) (case 16)", async () => {
 		const { node, client } = services.lab;
 		await node.sysctl({ "net.ipv4.conf.to-client.proxy_arp": "1" });
 		await node.ip("addr", "del", "10.1.0.1/24", "dev", "to-client");
@@ -293,7 +293,7 @@ describe.skipIf(labProblem() !== undefined)("cases from public reports", () => {
 		expect((await udp(12)).map(({ from }) => from)).toEqual(Array(3).fill(`${clusterIp(12)}:80`));
 	});
 
-	it("a restart: clients fail only while no process listens, and never see half a state (kubernetes#75360)", async () => {
+	it("a restart: clients fail only while no process listens, and never see half a state (kubernetes#75360) (case 22a, case 22b)", async () => {
 		const { node } = services.lab;
 		const api = await startLabApi(node);
 		await api.put(...both());

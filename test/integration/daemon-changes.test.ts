@@ -30,7 +30,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon, when things change", ()
 			await services.client.tcp({ address: clusterIp(number), port: 80, count, timeoutMs: 1_000 }),
 		);
 
-	it("a Service without endpoints recovers when they come, and refuses when they go", async () => {
+	it("a Service without endpoints recovers when they come, and refuses when they go (case 2e, case 34c)", async () => {
 		await services.write("a.json", labService({ name: "a", number: 10, endpoints: [] }));
 		await services.start();
 		expect(await ask(10, 1)).toEqual({ ECONNREFUSED: 1 });
@@ -60,7 +60,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon, when things change", ()
 		await eventually(async () => expect(await ask(11, 1)).not.toEqual({ ep1: 1 }));
 	});
 
-	it("a proxy port stays while endpoints, affinity and labels change; connections go on", async () => {
+	it("a proxy port stays while endpoints, affinity and labels change; connections go on (case 25d)", async () => {
 		await services.write("e.json", labService({ name: "e", number: 10, targetPort: 8083 }));
 		const daemon = await services.start();
 		const proxyPort = async (): Promise<unknown> =>
@@ -107,7 +107,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon, when things change", ()
 		await eventually(async () => expect(await both()).toEqual(["ep2", "ep2"]));
 	});
 
-	it("a UDP client that talked before the rule existed is served once it does", async () => {
+	it("a UDP client that talked before the rule existed is served once it does (case 2a)", async () => {
 		await services.write("a.json", labService({ name: "a", number: 10 }));
 		await services.start();
 		const ask45000 = async () =>
@@ -136,7 +136,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon, when things change", ()
 			["iptables", "-t", "nat", "-I", "PREROUTING", "-j", "ACCEPT"],
 		],
 	])(
-		"put right within the sync period: %s (classic 9.7.3, 9.8.10)",
+		"put right within the sync period: %s (case 28a, case 28b, case 28c, classic 9.7.3, 9.8.10)",
 		async (_what, [file = "", ...args]) => {
 			await services.write("a.json", labService({ name: "a", number: 10 }));
 			await services.write("b.json", labService({ name: "b", number: 11, endpoints: [] }));

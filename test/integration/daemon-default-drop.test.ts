@@ -82,7 +82,7 @@ describe.skipIf(labProblem() !== undefined)("a node that drops what it does not 
 		);
 	};
 
-	it("lets in every kind of address and health checks, and nothing at proxy ports", async () => {
+	it("lets in every kind of address and health checks, and nothing at proxy ports (case 10a, case 10b, case 33c)", async () => {
 		await raiseFirewall();
 		const before = await savedRules(services.lab.node);
 		const daemon = await services.start();
@@ -100,7 +100,7 @@ describe.skipIf(labProblem() !== undefined)("a node that drops what it does not 
 		for (const family of FAMILIES) expect(await healthCheck(family)).toBe("none");
 	});
 
-	it("closes what was open for a Service that goes", async () => {
+	it("closes what was open for a Service that goes (case 10c)", async () => {
 		await raiseFirewall();
 		const server = await services.lab.node.agent();
 		const daemon = await services.start();
@@ -122,7 +122,7 @@ describe.skipIf(labProblem() !== undefined)("a node that drops what it does not 
 		expect(new Set(await Promise.all(asked))).toEqual(new Set(["TIMEOUT"]));
 	});
 
-	it("nothing comes in at proxy ports on a node without a firewall either", async () => {
+	it("nothing comes in at proxy ports on a node without a firewall either (case 33c)", async () => {
 		await services.start();
 		for (const family of FAMILIES) {
 			const [, address, port] = everyKind(10, family)[0] ?? ["", "", 0];

@@ -48,7 +48,7 @@ describe.skipIf(labProblem() !== undefined)("a connection to an endpoint that is
 	};
 
 	it.each(FAMILIES)(
-		"is reset once the time to drain is over; others are not touched (%s)",
+		"is reset once the time to drain is over; others are not touched (%s) (case 25e)",
 		async (family) => {
 			await serve([1, 2]);
 			const daemon = await services.start(["--drain-removed-endpoints=1s"]);
@@ -68,7 +68,7 @@ describe.skipIf(labProblem() !== undefined)("a connection to an endpoint that is
 		},
 	);
 
-	it("goes on without the flag until it ends by itself", async () => {
+	it("goes on without the flag until it ends by itself (case 25a, case 25e)", async () => {
 		await serve([1, 2]);
 		const daemon = await services.start();
 		const connections = await connectToEach("ipv4");

@@ -47,7 +47,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon on a cluster's API", () 
 		await eventually(async () => expect(await ask(11)).not.toEqual({ ep3: 1 }));
 	});
 
-	it("an API that is away: relaying goes on, its age is seen, the first list after it prunes (classic 9.8.11)", async () => {
+	it("an API that is away: relaying goes on, its age is seen, the first list after it prunes (case 3f, case 3g, classic 9.8.11)", async () => {
 		const daemon = start();
 		await daemon.ready();
 		await api.put(...labService({ name: "gone", number: 12 }));
@@ -132,7 +132,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon on a cluster's API", () 
 		expect(Object.keys(await ask(10))).not.toContain("ep1");
 	});
 
-	it("a bad object stops nobody and works once it is corrected", async () => {
+	it("a bad object stops nobody and works once it is corrected (case 8b)", async () => {
 		const [service, ...rest] = labService({ name: "b", number: 14, endpoints: [1] });
 		const bad = structuredClone(service) as { spec: { ports?: unknown } };
 		delete bad.spec.ports;

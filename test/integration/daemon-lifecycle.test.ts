@@ -38,7 +38,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon's life", () => {
 	const command = (...args: string[]) =>
 		services.lab.node.exec(process.execPath, [DAEMON_PROGRAM, ...args]);
 
-	it("SIGTERM: nothing new comes in, what is there may end, status 0, no rule left", async () => {
+	it("SIGTERM: nothing new comes in, what is there may end, status 0, no rule left (case 39b)", async () => {
 		const daemon = await services.start(["--drain-timeout=20s"]);
 		const connection = await services.client.connect({ address: clusterIp(11), port: 80 });
 		await connection.write("one ");
@@ -54,7 +54,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon's life", () => {
 		expect(await savedRules(services.lab.node)).toEqual([]);
 	});
 
-	it("the drain time is a bound, and a second signal ends the wait", async () => {
+	it("the drain time is a bound, and a second signal ends the wait (case 39a)", async () => {
 		const daemon = await services.start(["--drain-timeout=300ms"]);
 		const idle = await services.client.connect({ address: clusterIp(11), port: 80 });
 		expect(await daemon.stop("SIGTERM")).toEqual({ code: 0, signal: null });
@@ -68,7 +68,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon's life", () => {
 		expect(await savedRules(services.lab.node)).toEqual([]);
 	});
 
-	it("kill -9: the successor takes over rules, ports and UDP clients in one step (classic 9.1.31, 9.8.11)", async () => {
+	it("kill -9: the successor takes over rules, ports and UDP clients in one step (case 4b, case 22a, case 39b, classic 9.1.31, 9.8.11)", async () => {
 		const first = await services.start();
 		const ports = async (daemon: DaemonProcess): Promise<unknown> =>
 			JSON.parse((await daemon.get("/status", 10_249)).body).servicePorts.map(
@@ -95,7 +95,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon's life", () => {
 		expect(await ask(10)).toEqual({ ep1: 1, ep2: 1, ep3: 1 });
 	});
 
-	it("no predecessor's rule is touched before every source has delivered (classic 9.1.31)", async () => {
+	it("no predecessor's rule is touched before every source has delivered (case 22b, classic 9.1.31)", async () => {
 		const first = await services.start();
 		await first.kill9();
 		const rules = await savedRules(services.lab.node);
@@ -110,7 +110,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon's life", () => {
 		expect(await ask(20)).toEqual({ ep1: 1, ep2: 1, ep3: 1 });
 	});
 
-	it("cleanup removes everything, twice, with no state and no API (classic 9.1.30)", async () => {
+	it("cleanup removes everything, twice, with no state and no API (case 39g, classic 9.1.30)", async () => {
 		const daemon = await services.start();
 		await daemon.kill9();
 		const foreign = ["-t", "nat", "-A", "PREROUTING", "-p", "tcp", "--dport", "9", "-j", "ACCEPT"];
@@ -125,7 +125,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon's life", () => {
 		expect(chains).not.toContain("KUBE-");
 	});
 
-	it("works on the legacy variant where the host uses that, and leaves nft alone", async () => {
+	it("works on the legacy variant where the host uses that, and leaves nft alone (case 36a)", async () => {
 		const { node } = services.lab;
 		await node.exec("iptables-legacy", ["-A", "INPUT", "-p", "tcp", "--dport", "9", "-j", "DROP"]);
 		const daemon = await services.start();

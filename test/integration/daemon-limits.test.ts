@@ -147,7 +147,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon with few file descriptor
 		await finish(connections);
 	});
 
-	it("the system itself gives none: few lines, no end, and all is well afterwards", async () => {
+	it("the system itself gives none: few lines, no end, and all is well afterwards (case 39d)", async () => {
 		const daemon = await services.start([
 			"--iptables-sync-period=1s",
 			"--udp-timeout=1s",
@@ -197,7 +197,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon with few file descriptor
 		await isBackTo(daemon, before);
 	});
 
-	it("a burst of DNS queries from thousands of ports: all answered, and nothing left over", async () => {
+	it("a burst of DNS queries from thousands of ports: all answered, and nothing left over (case 14a)", async () => {
 		const daemon = await services.start(["--udp-timeout=1s"], { descriptorLimit: 1024 });
 		await daemon.get("/readyz");
 		const before = daemon.openDescriptors();

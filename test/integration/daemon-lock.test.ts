@@ -35,7 +35,7 @@ describe.skipIf(labProblem() !== undefined)("a second daemon on the node", () =>
 	const isWaiting = ({ msg }: { msg: string }) =>
 		msg === "waiting for another kube-userproxy to end";
 
-	it("ends with status 1 and names the first, which goes on undisturbed", async () => {
+	it("ends with status 1 and names the first, which goes on undisturbed (case 32d)", async () => {
 		const first = await services.start();
 		const rules = await savedRules(services.lab.node);
 		const second = await later();

@@ -86,7 +86,7 @@ describe.skipIf(labProblem() !== undefined)("where node ports are", () => {
 			["to-client", "to-outside"],
 			["to-client", "to-outside"],
 		],
-	])("%s", async (flag, ipv4, ipv6) => {
+	])("%s (case 33e)", async (flag, ipv4, ipv6) => {
 		await start(flag);
 		expect(await served("ipv4")).toEqual(ipv4);
 		expect(await served("ipv6")).toEqual(ipv6);

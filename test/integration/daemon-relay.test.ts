@@ -164,7 +164,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon, from files to endpoints
 		expect(timeouts).toBeLessThanOrEqual(10);
 	});
 
-	it("no endpoints: refused at once, TCP and UDP, from the client and on the node (classic 9.1.26, 9.8.9)", async () => {
+	it("no endpoints: refused at once, TCP and UDP, from the client and on the node (case 34a, classic 9.1.26, 9.8.9)", async () => {
 		for (const place of [services.lab.client, services.lab.node]) {
 			const agent = await place.agent();
 			const [tcp] = await agent.tcp({ address: clusterIp(13), port: 80 });
@@ -179,7 +179,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon, from files to endpoints
 		expect(Object.values(tally(results))).toEqual([30]);
 	});
 
-	it("10 MB pass both ways unharmed, with the client ending its direction first", async () => {
+	it("10 MB pass both ways unharmed, with the client ending its direction first (case 1a)", async () => {
 		const sendBytes = 10_000_000;
 		const [result] = await services.client.tcp({ address: clusterIp(15), port: 80, sendBytes });
 		const [direct] = await services.client.tcp({ address: "10.2.1.2", port: 8083, sendBytes });
@@ -196,7 +196,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon, from files to endpoints
 		},
 	);
 
-	it("a proxy port is not reachable from outside the node, by neither protocol", async () => {
+	it("a proxy port is not reachable from outside the node, by neither protocol (case 33c)", async () => {
 		const status = JSON.parse((await daemon.get("/status", 10_249)).body) as {
 			servicePorts: { key: string; proxyPort: number }[];
 		};

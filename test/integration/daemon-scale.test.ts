@@ -107,7 +107,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon with 3,000 Services of t
 		]);
 	}
 
-	it("from one file: all served, one more is served, and a successor takes over", async () => {
+	it("from one file: all served, one more is served, and a successor takes over (case 30a, case 30b, case 30d)", async () => {
 		await services.write("many.json", many);
 		const daemon = await timed("start", () => services.start(["--log-connections=off"]));
 		for (const index of [0, 1_499, 2_999]) expect(await ask(index)).toEqual({ ep1: 2, ep2: 2 });
@@ -130,7 +130,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon with 3,000 Services of t
 		});
 	});
 
-	it("from an API: updates that change nothing that counts start no iptables", async () => {
+	it("from an API: updates that change nothing that counts start no iptables (case 30c, case 30d)", async () => {
 		const api = await startLabApi(services.lab.node);
 		for (let from = 0; from < many.length; from += 1_000) {
 			await api.put(...many.slice(from, from + 1_000));

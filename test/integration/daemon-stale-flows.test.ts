@@ -63,7 +63,7 @@ describe.skipIf(labProblem() !== undefined)("a UDP client that keeps its source 
 	};
 	const idOf = (entry: string | undefined) => / id=(\d+)/.exec(entry ?? "")?.[1];
 
-	it("and was talking before the Service existed reaches it at every kind of address (kubernetes#48370) (classic 9.1.29)", async () => {
+	it("and was talking before the Service existed reaches it at every kind of address (kubernetes#48370) (case 2a, case 2b, case 2c, case 2d, classic 9.1.29)", async () => {
 		await services.start();
 		expect((await sayToAll()).every(([, got]) => !ANY_ENDPOINT.test(`${got}`))).toBe(true);
 		for (const [index, [[kind], localPort]] of TARGETS.entries()) {
@@ -77,7 +77,7 @@ describe.skipIf(labProblem() !== undefined)("a UDP client that keeps its source 
 		await expectAll(expect.stringMatching(ANY_ENDPOINT));
 	});
 
-	it("reaches it again after a crash, from which other proxy ports and endpoints come (kubernetes#125467) (classic 9.1.29)", async () => {
+	it("reaches it again after a crash, from which other proxy ports and endpoints come (kubernetes#125467) (case 4b, case 22e, classic 9.1.29)", async () => {
 		const { node } = services.lab;
 		await services.write("a.json", everyKindService({ name: "a", number: 10, endpoints: [[1]] }));
 		const first = await services.start();
@@ -97,7 +97,7 @@ describe.skipIf(labProblem() !== undefined)("a UDP client that keeps its source 
 		await expectAll("ep2");
 	});
 
-	it("of a Service is not disturbed when a node port of the same number goes (kubernetes#49881)", async () => {
+	it("of a Service is not disturbed when a node port of the same number goes (kubernetes#49881) (case 2g)", async () => {
 		const ports = (port: number, nodePort?: number) => [
 			{ name: "dns", protocol: "UDP", port, nodePort },
 		];

@@ -101,7 +101,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon's end with programs that
 		]);
 	});
 
-	it("a listing that shows nothing piles no jumps up, and keeps none from being removed", async () => {
+	it("a listing that shows nothing piles no jumps up, and keeps none from being removed (case 32b)", async () => {
 		await tools.put("iptables-nft-save", '[ -e "$folder/lies" ] && exit 0; exec "$real" "$@"');
 		const daemon = await start();
 		const before = await savedRules(services.lab.node);

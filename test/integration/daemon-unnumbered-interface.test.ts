@@ -75,7 +75,7 @@ describe.skipIf(labProblem() !== undefined)("an interface of the node without an
 	const notices = (daemon: DaemonProcess, family: Family) =>
 		daemon.logs.filter((line) => isNotice(line) && line["family"] === family);
 
-	it.each(FAMILIES)("its clients are served over TCP and UDP (%s)", async (family) => {
+	it.each(FAMILIES)("its clients are served over TCP and UDP (%s) (case 16)", async (family) => {
 		await take[family]();
 		const daemon = await services.start();
 		await expectServed(family);

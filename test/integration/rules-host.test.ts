@@ -27,20 +27,23 @@ describe.skipIf(problem !== undefined)(problem ?? "a host with both variants of 
 		await rules.lab.close();
 	});
 
-	it.each(["nft", "legacy"] as const)("that uses %s gets its rules there", async (variant) => {
-		rules = await createRulesLab(variant);
+	it.each(["nft", "legacy"] as const)(
+		"that uses %s gets its rules there (case 36a, case 36b)",
+		async (variant) => {
+			rules = await createRulesLab(variant);
 
-		const chosen = await rules.choose();
-		await createRuleKeeper(chosen, rules.runner).apply(wantedRules([web, web6]), never);
+			const chosen = await rules.choose();
+			await createRuleKeeper(chosen, rules.runner).apply(wantedRules([web, web6]), never);
 
-		expect(chosen).toMatchObject({ variant, reason: "it holds more rules", leftovers: [] });
-		expect(chosen.version).toMatch(/^\d+\.\d+/);
-		for (const family of ["ipv4", "ipv6"] as const) {
-			expect(await rules.save(family)).toContain("KUBE-PORTALS-CONTAINER -d");
-		}
-		const other = variant === "nft" ? "iptables-legacy-save" : "iptables-nft-save";
-		expect((await rules.lab.node.exec(other, ["-t", "nat"])).stdout).not.toContain("KUBE");
-	});
+			expect(chosen).toMatchObject({ variant, reason: "it holds more rules", leftovers: [] });
+			expect(chosen.version).toMatch(/^\d+\.\d+/);
+			for (const family of ["ipv4", "ipv6"] as const) {
+				expect(await rules.save(family)).toContain("KUBE-PORTALS-CONTAINER -d");
+			}
+			const other = variant === "nft" ? "iptables-legacy-save" : "iptables-nft-save";
+			expect((await rules.lab.node.exec(other, ["-t", "nat"])).stdout).not.toContain("KUBE");
+		},
+	);
 
 	it("where kubelet uses legacy gets its rules there, whatever else is in nft", async () => {
 		rules = await createRulesLab("nft");
@@ -49,7 +52,7 @@ describe.skipIf(problem !== undefined)(problem ?? "a host with both variants of 
 		expect(await rules.choose()).toMatchObject({ variant: "legacy", reason: "kubelet uses it" });
 	});
 
-	it("loses what a predecessor left in the other variant once the new rules are in force", async () => {
+	it("loses what a predecessor left in the other variant once the new rules are in force (case 36c, case 36g)", async () => {
 		rules = await createRulesLab("nft");
 		const predecessor = await rules.keeper();
 		await predecessor.apply(wantedRules([web, web6]), never);

@@ -84,28 +84,31 @@ function repairTests(variant: Variant): void {
 				"-X KUBE-NODEPORT-NON-LOCAL",
 			],
 		],
-	])("are put right after %s, and no connection is cut", async (_, damage) => {
-		await keeper.apply(wantedRules([web]), never);
-		const ours = (await listing()).split("\n").filter((line) => line.includes("KUBE"));
-		const connection = await client.connect({ address: "10.96.0.10", port: 80 });
-		for (const command of damage) {
-			const words = command.split(" ").map((word) => word.replaceAll("\u00a0", " "));
-			await rules.lab.node.exec(`iptables-${variant}`, words);
-		}
+	])(
+		"are put right after %s, and no connection is cut (case 28a, case 28b, case 28c)",
+		async (_, damage) => {
+			await keeper.apply(wantedRules([web]), never);
+			const ours = (await listing()).split("\n").filter((line) => line.includes("KUBE"));
+			const connection = await client.connect({ address: "10.96.0.10", port: 80 });
+			for (const command of damage) {
+				const words = command.split(" ").map((word) => word.replaceAll("\u00a0", " "));
+				await rules.lab.node.exec(`iptables-${variant}`, words);
+			}
 
-		expect(await ofIpv4(keeper.verify(never))).toMatchObject({ state: "repaired" });
+			expect(await ofIpv4(keeper.verify(never))).toMatchObject({ state: "repaired" });
 
-		const repaired = await listing();
-		expect(repaired.split("\n").filter((line) => line.includes("KUBE"))).toEqual(ours);
-		expect(await isServed()).toBe(true);
-		await connection.write("still");
-		expect((await connection.read(5)).bytes).toBe(5);
-		await connection.finish("destroy");
-		expect(await ofIpv4(keeper.verify(never))).toEqual({ state: "intact" });
-		await rules.lab.node.exec(`iptables-${variant}`, ["-t", "nat", "-F"]);
-	});
+			const repaired = await listing();
+			expect(repaired.split("\n").filter((line) => line.includes("KUBE"))).toEqual(ours);
+			expect(await isServed()).toBe(true);
+			await connection.write("still");
+			expect((await connection.read(5)).bytes).toBe(5);
+			await connection.finish("destroy");
+			expect(await ofIpv4(keeper.verify(never))).toEqual({ state: "intact" });
+			await rules.lab.node.exec(`iptables-${variant}`, ["-t", "nat", "-F"]);
+		},
+	);
 
-	it("are put right after somebody restored a saved file without them", async () => {
+	it("are put right after somebody restored a saved file without them (case 28d)", async () => {
 		const saved = await rules.save();
 		await keeper.apply(wantedRules([web]), never);
 		await rules.lab.node.exec(`iptables-${variant}-restore`, [], {
@@ -117,7 +120,7 @@ function repairTests(variant: Variant): void {
 		expect(await isServed()).toBe(true);
 	});
 
-	it("do not multiply, however often they are applied and verified, and by whom", async () => {
+	it("do not multiply, however often they are applied and verified, and by whom (case 32a)", async () => {
 		await keeper.apply(wantedRules([web, other]), never);
 		const once = await listing();
 
@@ -131,7 +134,7 @@ function repairTests(variant: Variant): void {
 		expect(await listing()).toBe(once);
 	});
 
-	it("do not multiply while iptables-save lists nothing, and go all the same", async () => {
+	it("do not multiply while iptables-save lists nothing, and go all the same (case 32b)", async () => {
 		const saving = { showsNothing: false };
 		const blind = await rules.keeper(forgetful(rules.runner, saving));
 		await blind.apply(wantedRules([web]), never);
@@ -165,7 +168,7 @@ function repairTests(variant: Variant): void {
 		expect(await listing()).not.toContain("KUBE");
 	});
 
-	it("take names of any length and content", async () => {
+	it("take names of any length and content (case 32c)", async () => {
 		const hostile = aBinding({
 			namespace: "a".repeat(150),
 			service: "b".repeat(150),
@@ -201,7 +204,7 @@ function repairTests(variant: Variant): void {
 		expect(await isServed()).toBe(true);
 	});
 
-	it("of a predecessor are replaced in one step, whatever its proxy port", async () => {
+	it("of a predecessor are replaced in one step, whatever its proxy port (case 22a, case 22e, case 39b)", async () => {
 		await keeper.apply(wantedRules([{ ...web, proxyPort: other.proxyPort }]), never);
 		const successor = await rules.keeper();
 

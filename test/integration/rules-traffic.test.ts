@@ -105,7 +105,7 @@ function trafficTests(variant: Variant, family: IpFamily): void {
 		expect(answer?.from).toBe(family === "ipv4" ? `${dnsAddress}:53` : `[${dnsAddress}]:53`);
 	});
 
-	it("refuse at once without endpoints, and recover", async () => {
+	it("refuse at once without endpoints, and recover (case 2e, case 34a, case 34c)", async () => {
 		const refusing = [web, dns].map((binding) => ({ ...binding, verdict: "reject" as const }));
 		await apply(...refusing);
 		for (const agent of [client, node]) {
@@ -156,7 +156,7 @@ function trafficTests(variant: Variant, family: IpFamily): void {
 		expect(await udp(node, direct)).toBe("udp");
 	});
 
-	it("work on a host that drops all it does not know, for redirected packets only", async () => {
+	it("work on a host that drops all it does not know, for redirected packets only (case 10a)", async () => {
 		const hostRules = ["-A INPUT -m conntrack --ctstate ESTABLISHED -j ACCEPT"];
 		// IPv6 finds neighbours by ICMP: every such host lets it in.
 		if (family === "ipv6") hostRules.push("-A INPUT -p ipv6-icmp -j ACCEPT");
@@ -178,7 +178,7 @@ function trafficTests(variant: Variant, family: IpFamily): void {
 		}
 	});
 
-	it("reach a UDP client that sent from one port before there was a rule", async () => {
+	it("reach a UDP client that sent from one port before there was a rule (case 2a)", async () => {
 		// conntrack does nothing in a namespace until some rule uses it, and a packet without a route
 		// leaves no entry: the outside host swallows it.
 		await rules.iptables("-t nat -A POSTROUTING -p icmp -j RETURN", family);
@@ -199,7 +199,7 @@ function trafficTests(variant: Variant, family: IpFamily): void {
 		}
 	});
 
-	it("move a UDP client to the new proxy port after a restart", async () => {
+	it("move a UDP client to the new proxy port after a restart (case 4b)", async () => {
 		await apply(dns);
 		expect(await udp(client, { localPort: 45_002 })).toBe("udp");
 		const moved = await node.serveUdp({
@@ -307,7 +307,7 @@ function trafficTests(variant: Variant, family: IpFamily): void {
 		}
 	});
 
-	it("answer from the asked address with two subnets on one link", async () => {
+	it("answer from the asked address with two subnets on one link (case 6a, case 6b)", async () => {
 		const { lab } = rules;
 		await lab.node.ip("addr", "add", "192.168.77.1/24", "dev", "to-client");
 		await lab.client.ip("addr", "add", "192.168.77.2/24", "dev", "eth0");

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test as it } from "vitest";
 import type { Variant } from "../../src/rules/xtables.ts";
 import { RELAY_ENGINES } from "../kit/relay-engines.ts";
 import { rulesLabProblem } from "../kit/rules-lab.ts";
-import { readScenarios, type Scenario } from "../kit/scenario.ts";
+import { type Scenario, titledScenarios } from "../kit/scenario.ts";
 import { createScenarioLab, type ScenarioLab } from "../kit/scenario-lab.ts";
 import { rawObjects, targetsOf } from "../kit/scenario-objects.ts";
 import type { Reached } from "../kit/scenario-packets.ts";
@@ -34,7 +34,8 @@ describe.each(labs)("scenarios on iptables-$variant, relayed by $relay", ({ rela
 		});
 		afterAll(() => lab.close());
 
-		it.each(readScenarios().filter(({ kernel }) => kernel))("$name", async (scenario) => {
+		const scenarios = titledScenarios().filter(([, { kernel }]) => kernel);
+		it.each(scenarios)("%s", async (_title, scenario) => {
 			const state = new ScenarioState(scenario.objects);
 			for (const step of scenario.steps) await takeStep(lab, scenario, step, state);
 			await lab.clear();

@@ -57,7 +57,7 @@ describe.skipIf(labProblem() !== undefined)("idle relays when links go down", ()
 
 	const connections = () => engine.logs.filter(({ msg }) => msg === "connection");
 
-	it("both sockets of a client or endpoint that vanished go, and a healthy relay stays", async () => {
+	it("both sockets of a client or endpoint that vanished go, and a healthy relay stays (case 9c, case 9f, case 25b)", async () => {
 		expect(await sockets()).toHaveLength(6);
 		await lab.client.ip("link", "set", "eth0", "down");
 		await lab.endpoints[1]?.ip("link", "set", "eth0", "down");

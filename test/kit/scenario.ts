@@ -20,6 +20,14 @@ export function readScenarios(folder = FOLDER): readonly Scenario[] {
 	return files.map((file) => parseScenario(file, readFileSync(join(folder, file), "utf8")));
 }
 
+/** Each with the title of its tests, which holds what it shows: so that one finds it by that, too. */
+export function titledScenarios(): readonly (readonly [title: string, scenario: Scenario])[] {
+	return readScenarios().map((scenario) => [
+		`${scenario.name}: ${scenario.shows.trim()}`,
+		scenario,
+	]);
+}
+
 /** @throws {Error} with the file and the field of each fault. */
 export function parseScenario(file: string, text: string): Scenario {
 	if (!file.endsWith(".yaml")) throw new Error(`Cannot read scenario ${file}: wanted a .yaml file`);

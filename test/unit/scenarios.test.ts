@@ -1,7 +1,7 @@
 import { describe, expect, test as it } from "vitest";
 import { IP_FAMILIES } from "../../src/services/address.ts";
 import type { ServicePort } from "../../src/services/service-port.ts";
-import { readScenarios, type Scenario } from "../kit/scenario.ts";
+import { type Scenario, titledScenarios } from "../kit/scenario.ts";
 import { type ModelOutcome, ScenarioModel } from "../kit/scenario-model.ts";
 import { endpointNameOf, targetsOf } from "../kit/scenario-objects.ts";
 import { EVENT_ORDERS, runFromNothing, runInOrder } from "../kit/scenario-orders.ts";
@@ -10,7 +10,7 @@ import type { ScenarioStep } from "../kit/scenario-schema.ts";
 
 const NOTHING = new ScenarioModel().outcome();
 
-describe.each(readScenarios())("scenario $name", (scenario) => {
+describe.each(titledScenarios())("scenario %s", (_title, scenario) => {
 	it.each(EVENT_ORDERS)("%s: each step comes out as it says, and nothing is left", (order) => {
 		const { steps, end } = runInOrder(scenario, order);
 		for (const [index, step] of scenario.steps.entries()) {

@@ -56,7 +56,7 @@ describe("createBalancer() in rotation", () => {
 		expect(affinityOf(aBalancer(NO_AFFINITY, 1).balancer)).toBeUndefined();
 	});
 
-	it("gives what was not tried while there is one, then again by turns", () => {
+	it("gives what was not tried while there is one, then again by turns (case 24b)", () => {
 		const { balancer } = aBalancer(NO_AFFINITY, 1, 2, 3);
 		expect(pickNumber(balancer, 1, 1, 3)).toBe(2);
 		expect(pickNumber(balancer, 1, 1, 2, 3)).toBe(3);

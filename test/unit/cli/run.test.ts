@@ -80,7 +80,7 @@ describe("run", () => {
 	});
 
 	it.each(["uncaughtException", "unhandledRejection"] as const)(
-		"%s is logged and ends the process at once with 1",
+		"%s is logged and ends the process at once with 1 (case 39e)",
 		async (name) => {
 			const host = fakeHost();
 			const ended = start("run --manifests /m", host);

@@ -38,7 +38,7 @@ describe("Rounds", () => {
 	beforeEach(() => void vi.useFakeTimers());
 	afterEach(() => void vi.useRealTimers());
 
-	it("has the rules looked at each period, ten seconds at most, until it is stopped", () => {
+	it("has the rules looked at each period, ten seconds at most, until it is stopped (case 28f)", () => {
 		const { calls, rounds } = new World(30_000);
 		vi.advanceTimersByTime(10_000);
 		expect(calls).toEqual(["look", "verify"]);

@@ -19,7 +19,7 @@ describe("PlanNotices", () => {
 	const planOf = (services: unknown[]) =>
 		planServicePorts(snapshotOf(services), plainView, { serviceProxyName: undefined });
 
-	it("says once what is not served, and once that it is over", () => {
+	it("says once what is not served, and once that it is over (case 27e)", () => {
 		const { log, lines } = recordingLog();
 		const notices = new PlanNotices(log);
 		notices.report(planOf([sctp]));

@@ -145,7 +145,7 @@ describe("stopServing()", () => {
 		expect(recorder.calls).toContain("10 remove");
 	});
 
-	it("whatever hangs, it ends within the drain time and the margin", async () => {
+	it("whatever hangs, it ends within the drain time and the margin (case 39a)", async () => {
 		const recorder = new Recorder();
 		recorder.connections = 1;
 		recorder.captureOff = untilAborted;

@@ -120,7 +120,7 @@ const both = snapshotOf(
 const KEY = "shop/cart:http/tcp/ipv4";
 
 describe("Sync", () => {
-	it("does nothing before every source has delivered, whatever is asked for (classic 9.7.7)", async () => {
+	it("does nothing before every source has delivered, whatever is asked for (case 22b, classic 9.7.7)", async () => {
 		const recorder = new Recorder();
 		const { sync, set, inForceCalls } = aSync(recorder);
 		set(undefined);
@@ -131,7 +131,7 @@ describe("Sync", () => {
 		await sync.stop();
 	});
 
-	it("leaves the rules alone when the listeners are where they were", async () => {
+	it("leaves the rules alone when the listeners are where they were (case 30c)", async () => {
 		const recorder = new Recorder();
 		const { sync, set, inForceCalls } = aSync(recorder);
 		set(cart);
@@ -275,7 +275,7 @@ describe("Sync", () => {
 		await sync.stop();
 	});
 
-	it("cleans the UDP flows of a family whose rules are in force while the other's fail", async () => {
+	it("cleans the UDP flows of a family whose rules are in force while the other's fail (case 2f)", async () => {
 		const recorder = new Recorder();
 		recorder.rulesFail = true;
 		const { sync, set } = aSync(recorder);

@@ -52,7 +52,7 @@ describe("judgeHealth()", () => {
 		});
 	});
 
-	it("stays ready however old a source's state is", () => {
+	it("stays ready however old a source's state is (case 3g)", () => {
 		const sources = [{ name: "kubernetes x", synced: true, ageMs: 3_600_000, failing: true }];
 		expect(judgeHealth(someFacts({ sources }))).toMatchObject(allTrue);
 	});

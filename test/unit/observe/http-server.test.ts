@@ -171,7 +171,7 @@ async function watch(port: number, path: string) {
 }
 
 describe("health paths", () => {
-	it("answer in kube-proxy's format, with the age of each source (classic 9.8.12)", async () => {
+	it("answer in kube-proxy's format, with the age of each source (case 3g, classic 9.8.12)", async () => {
 		const { health } = await started();
 		const answer = await ask(health, "/healthz");
 		expect(answer.status).toBe(200);
@@ -469,7 +469,7 @@ describe("startHttpServers()", () => {
 		return { port: typeof bound === "object" && bound !== null ? bound.port : 0, server };
 	}
 
-	it("tries a taken address again, says so once, and serves when it is free", async () => {
+	it("tries a taken address again, says so once, and serves when it is free (case 39f)", async () => {
 		const { log, lines } = aCapturedLog();
 		const { port, server } = await aTakenPort();
 		const { servers } = await started({
@@ -487,7 +487,7 @@ describe("startHttpServers()", () => {
 		expect((await ask(port, "/healthz")).status).toBe(200);
 	});
 
-	it("rejects for a taken address where that is to be an error, and leaves nothing open", async () => {
+	it("rejects for a taken address where that is to be an error, and leaves nothing open (case 39f)", async () => {
 		const { port } = await aTakenPort();
 		const starting = started({
 			healthAddress: { address: "127.0.0.1", port },

@@ -184,7 +184,7 @@ describe("LogWriter", () => {
 
 describe("the process's own logger", () => {
 	// Node connects a child's standard output by a socket, as systemd does.
-	it("loses no line on a socket when the process exits at once", async () => {
+	it("loses no line on a socket when the process exits at once (case 39e)", async () => {
 		const logger = fileURLToPath(new URL("../../../src/observe/logger.ts", import.meta.url));
 		const script = `
 			import { createLogger } from ${JSON.stringify(logger)};

@@ -78,7 +78,7 @@ describe("PortAllocator without a range", () => {
 		expect(asked).toEqual([31_000, 0]);
 	});
 
-	it("does not keep a port at which a predecessor's rules send others' clients", async () => {
+	it("does not keep a port at which a predecessor's rules send others' clients (case 22e)", async () => {
 		const allocator = anAllocator({ preferred: preferring([stock.key, 40_000]) });
 		expect((await allocator.allocate(cart, aHost().open)).proxyPort).toBe(40_001);
 	});

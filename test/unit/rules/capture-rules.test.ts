@@ -138,7 +138,7 @@ describe("captureRules() and node ports (classic 9.1.27)", () => {
 	});
 
 	it.each(["ipv4", "ipv6"] as const)(
-		"are not for what arrives for loopback, where the node itself reaches them (%s)",
+		"are not for what arrives for loopback, where the node itself reaches them (%s) (case 33a)",
 		(family) => {
 			const loopback = family === "ipv4" ? "127.0.0.1" : "::1";
 			const ranges = { ipv4: [aRange("127.0.0.0/8")], ipv6: [aRange("::1/128")] };
@@ -188,7 +188,7 @@ describe("captureRules() and node ports (classic 9.1.27)", () => {
 });
 
 describe("captureRules() and where they lead", () => {
-	it("lead arriving TCP to a node address where an interface has none, and the node's own not", () => {
+	it("lead arriving TCP to a node address where an interface has none, and the node's own not (case 16)", () => {
 		const network: NodeNetwork = {
 			...PLAIN_NETWORK,
 			arrivalAddress: { ipv4: anAddress("10.1.0.1"), ipv6: anAddress("fd10::1") },

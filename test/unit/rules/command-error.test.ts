@@ -42,7 +42,7 @@ it.each([
 	expect(classifyFailure(stderr)).toBe(code);
 });
 
-it("the warning about the other variant does not hide the reason", () => {
+it("the warning about the other variant does not hide the reason (case 36g)", () => {
 	const error = new CommandError("COMMAND_FAILED", {
 		file: "iptables-nft-restore",
 		exitStatus: 2,

@@ -60,7 +60,7 @@ it("run() finds the programs of root without root's PATH", async () => {
 	expect(output.stdout).toContain(":/usr/sbin:");
 });
 
-it("a missing program is told from one that fails (classic 9.7.3)", async () => {
+it("a missing program is told from one that fails (case 36e, classic 9.7.3)", async () => {
 	await expect(runner.run("no-such-program-here", [], limits)).rejects.toMatchObject({
 		code: "COMMAND_NOT_INSTALLED",
 		retriable: false,

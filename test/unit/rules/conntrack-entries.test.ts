@@ -117,7 +117,7 @@ it.each([
 		[],
 		true,
 	],
-])("an entry that %s", (_, found, current, gone, isStale) => {
+])("an entry that %s (case 2g, case 4c)", (_, found, current, gone, isStale) => {
 	const expectation = {
 		current: udpTargets(current, "ipv4", PLAIN_NETWORK),
 		gone,
@@ -203,7 +203,7 @@ describe("an entry for an address whose clients a policy parts", () => {
 });
 
 describe("previousUdpTargets()", () => {
-	it("takes a node port's flows from whichever address, and leaves TCP out", () => {
+	it("takes a node port's flows from whichever address, and leaves TCP out (case 4c)", () => {
 		const port = toPort(30_053);
 		const found = { key: undefined, family: "ipv4", port, proxyPort: toPort(40_001) } as const;
 		const gone = previousUdpTargets([

@@ -130,7 +130,7 @@ it("findTools() keeps why a variant cannot be used", async () => {
 	expect(found).toMatchObject([{ saved: failure }]);
 });
 
-it("findTools() fails at once without permission", async () => {
+it("findTools() fails at once without permission (case 36f)", async () => {
 	const failure = new CommandError("COMMAND_NOT_PERMITTED", { file: "iptables-nft-save" });
 	const { look } = aHost({ ...nft4, "iptables-nft-save": failure });
 

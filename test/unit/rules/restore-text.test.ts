@@ -8,7 +8,7 @@ import { FakeTables } from "../../kit/fake-xtables.ts";
 const plan = planRules(wantedRules([aBinding()]), "ipv4");
 const nothing = parseSavedRules("");
 
-it("applying the same text again changes nothing, not even the number of rules (classic 9.7.3)", () => {
+it("applying the same text again changes nothing, not even the number of rules (case 32a, classic 9.7.3)", () => {
 	const tables = new FakeTables();
 	tables.restore(restoreText(plan, parseSavedRules(tables.save())));
 	const once = tables.save();

@@ -16,7 +16,7 @@ it.each([
 	expect(ruleComment(key)).toBe(comment);
 });
 
-it("ruleComment() cuts at 255 characters, always in the same way and never two alike", () => {
+it("ruleComment() cuts at 255 characters, always in the same way and never two alike (case 32c)", () => {
 	const long = "x".repeat(300);
 
 	expect(ruleComment(long)).toHaveLength(255);

@@ -21,7 +21,7 @@ beforeEach(async () => {
 const flow = (port: number, source = "10.1.0.1") =>
 	`udp 17 29 src=10.1.0.2 dst=10.96.0.53 sport=4000 dport=53 src=${source} dst=10.1.0.2 sport=${port} dport=4000 mark=0 use=1`;
 
-it("UDP flows are looked at when UDP rules have changed, and at no other time (classic 9.1.29)", async () => {
+it("UDP flows are looked at when UDP rules have changed, and at no other time (case 2f, classic 9.1.29)", async () => {
 	const listings = async () => {
 		await keeper.cleanFlows(signal);
 		return host.ran.filter((command) => command.startsWith("conntrack -L")).length;

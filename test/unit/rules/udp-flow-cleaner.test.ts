@@ -29,7 +29,7 @@ function line(client: string, replySource: string, replyPort: number): string {
 	return `udp 17 29 src=${client} dst=10.96.0.53 sport=4000 dport=53 src=${replySource} dst=${client} sport=${replyPort} dport=4000 mark=0 use=1`;
 }
 
-it("clean() runs nothing until something about UDP has changed", async () => {
+it("clean() runs nothing until something about UDP has changed (case 2f)", async () => {
 	expect(await cleaner.clean(signal)).toEqual({ state: "idle" });
 	cleaner.expect(udpTargets([aBinding()], "ipv4", PLAIN_NETWORK), []);
 	expect(await cleaner.clean(signal)).toEqual({ state: "idle" });

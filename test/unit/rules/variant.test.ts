@@ -102,7 +102,7 @@ it("chooseVariant() tells where chains of ours are left in the other variant", (
 	expect(chosen.leftovers).toMatchObject([{ variant: "legacy", family: "ipv4" }]);
 });
 
-it("chooseVariant() says for each family why there is none", () => {
+it("chooseVariant() says for each family why there is none (case 36e)", () => {
 	const none: HostTools = {
 		found: [],
 		plainVariant: undefined,

@@ -51,7 +51,7 @@ function notes({ unserved }: ServicePortPlan): string[] {
 const EXTERNAL = { externalIPs: ["203.0.113.7"] };
 
 describe("an address that two Services claim", () => {
-	it("is the older one's, whatever their names and the order; the other keeps the rest (classic 9.1.28)", () => {
+	it("is the older one's, whatever their names and the order; the other keeps the rest (case 27d, classic 9.1.28)", () => {
 		const older = service("b", EXTERNAL, OLD);
 		const younger = service("a", EXTERNAL, YOUNG);
 		for (const services of [
@@ -96,7 +96,7 @@ describe("an address that two Services claim", () => {
 		]);
 	});
 
-	it("is a younger ClusterIP's rather than an older external IP's: else one could wait for it", () => {
+	it("is a younger ClusterIP's rather than an older external IP's: else one could wait for it (case 27c)", () => {
 		const plan = planner();
 		const thief = service("b", { externalIPs: ["10.96.0.1"] }, OLD);
 		expect(served(plan([thief]))).toEqual(["b: 10.96.0.2 10.96.0.1"]);
@@ -153,14 +153,14 @@ describe("an address that nobody gets", () => {
 		["255.255.255.255", "is broadcast"],
 		["10.1.0.255", "is a broadcast address of this node"],
 		["10.1.0.1", "is an address of this node"],
-	])("%s as an external IP: it %s", (address, why) => {
+	])("%s as an external IP: it %s (case 27b, case 27c)", (address, why) => {
 		const view = aView({ broadcastAddresses: ["10.1.0.255"] });
 		const plan = planner()([service("a", { externalIPs: [address] })], view);
 		expect(served(plan)).toEqual(["a: 10.96.0.1"]);
 		expect(notes(plan)).toEqual([`shop/a:http address-refused: ExternalIP ${address} ${why}`]);
 	});
 
-	it("an API server's as an external IP, on any port, while it is an endpoint of the API's Service", () => {
+	it("an API server's as an external IP, on any port, while it is an endpoint of the API's Service (case 27c)", () => {
 		const api = rawService({
 			namespace: "default",
 			name: "kubernetes",
@@ -184,7 +184,7 @@ describe("an address that nobody gets", () => {
 		expect(served(later)).toContain("a: 10.96.0.1 192.0.2.1");
 	});
 
-	it("an external IP outside of the list, and any where the list is empty", () => {
+	it("an external IP outside of the list, and any where the list is empty (case 27a)", () => {
 		const raw = service("a", { externalIPs: ["203.0.113.7", "198.51.100.7"] });
 		const some = planner()([raw], aView({ allowedExternalIps: ["203.0.113.0/24"] }));
 		expect(served(some)).toEqual(["a: 10.96.0.1 203.0.113.7"]);

@@ -57,7 +57,7 @@ describe("admitEndpointSlice()", () => {
 		["absent", {}],
 		["null", { conditions: null }],
 		["ready null", { conditions: { ready: null } }],
-	])("conditions that are %s mean ready", (_name, fields) => {
+	])("conditions that are %s mean ready (case 19a, case 19b)", (_name, fields) => {
 		const raw = rawSlice({ endpoints: [{ addresses: ["10.244.1.2"], ...fields }] });
 		const [endpoint] = admitted(admitEndpointSlice(raw)).endpoints;
 		expect(endpoint).toMatchObject({ ready: true, serving: true, terminating: false });

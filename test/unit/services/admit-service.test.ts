@@ -122,7 +122,7 @@ describe("admitService()", () => {
 		expect(admitted(admitService(raw)).kind).toBe(kind);
 	});
 
-	it("fills in the API's defaults", () => {
+	it("fills in the API's defaults (case 8c)", () => {
 		const raw = rawService({
 			ports: [{ port: 53 }],
 			spec: { type: undefined, sessionAffinity: "ClientIP", clusterIPs: undefined },

@@ -245,7 +245,7 @@ describe("createServicePortPlanner()", () => {
 		expect(after.unserved).toEqual(before.unserved);
 	});
 
-	it("is the very same plan when objects change in nothing that counts", () => {
+	it("is the very same plan when objects change in nothing that counts (case 30c)", () => {
 		const planner = createServicePortPlanner(plain);
 		const before = planner.plan(snapshotOf([rawService()], [rawSlice()]), plainView);
 		const labelled = rawService({ labels: { team: "checkout" } });

@@ -67,7 +67,7 @@ describe("RecurringFailure", () => {
 		expect(lines[1]?.fields.unreported).toBe(1);
 	});
 
-	it("repeats itself once per summary interval", () => {
+	it("repeats itself once per summary interval (case 39d)", () => {
 		const { failure, lines, pass } = aFailure();
 		for (let second = 0; second <= 180; second += 1) {
 			failure.failed("refused");
@@ -76,7 +76,7 @@ describe("RecurringFailure", () => {
 		expect(lines.map(({ fields }) => fields.failures)).toEqual([1, 61, 121, 181]);
 	});
 
-	it("writes at most eight failing lines per interval when each text is new", () => {
+	it("writes at most eight failing lines per interval when each text is new (case 39d)", () => {
 		const { failure, lines } = aFailure();
 		for (let index = 0; index < 1_000; index += 1) failure.failed(`attempt ${index}`);
 		expect(lines).toHaveLength(8);

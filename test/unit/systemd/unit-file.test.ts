@@ -53,13 +53,13 @@ describe("kube-userproxy.service", () => {
 		expect(setting("ExecStart").endsWith(" run $KUBE_USERPROXY_FLAGS")).toBe(true);
 	});
 
-	it("is told by a child that it is ready, and is restarted without a limit", () => {
+	it("is told by a child that it is ready, and is restarted without a limit (case 39h)", () => {
 		expect([setting("Type"), setting("NotifyAccess")]).toEqual(["notify", "all"]);
 		expect([setting("Restart"), setting("StartLimitIntervalSec")]).toEqual(["always", "0"]);
 		expect(Number(setting("WatchdogSec"))).toBeGreaterThan(60);
 	});
 
-	it("waits longer for a stop than the longest one takes with the default drain timeout", () => {
+	it("waits longer for a stop than the longest one takes with the default drain timeout (case 39a)", () => {
 		const drainMs = parseDuration(FLAGS["drain-timeout"].default);
 		// After the stop: the log's last lines, and what keeps the process from ending.
 		const endMs = 2_000 + 5_000;

@@ -42,7 +42,7 @@ it("resets a connection whose shutdown is under way, and closes its descriptor",
 	expect(process.getActiveResourcesInfo()).not.toContain("TCPSocketWrap");
 });
 
-it("does nothing to a socket that is destroyed", async () => {
+it("does nothing to a socket that is destroyed (case 37e)", async () => {
 	const { near } = await aSocketPair();
 	near.on("error", () => {});
 	near.destroy();

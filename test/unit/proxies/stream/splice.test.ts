@@ -24,7 +24,7 @@ describe("Splice", () => {
 	});
 
 	it.each(["client", "endpoint"] as const)(
-		"tells a %s that vanished from one that hung up",
+		"tells a %s that vanished from one that hung up (case 9c)",
 		async (side) => {
 			for (const [code, end] of [
 				["ETIMEDOUT", "vanished"],

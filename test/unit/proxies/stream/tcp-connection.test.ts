@@ -76,7 +76,7 @@ describe("TcpConnection while dialing", () => {
 		vi.useRealTimers();
 	});
 
-	it("gives each attempt its timeout and goes to another endpoint each time, then round again (classic 9.1.23)", async () => {
+	it("gives each attempt its timeout and goes to another endpoint each time, then round again (case 24b, classic 9.1.23)", async () => {
 		const { world } = await aWorld();
 		world.connection.start();
 		for (let index = 0; index < 3; index += 1) {
@@ -218,7 +218,7 @@ describe("TcpConnection whose endpoint was removed", () => {
 });
 
 describe("TcpConnection that is half-closed", () => {
-	it("ends when nothing has moved for the limit, and not while something does", async () => {
+	it("ends when nothing has moved for the limit, and not while something does (case 9b)", async () => {
 		const { world, client, endpoint } = await aRelay();
 		client.end();
 		endpoint.resume();

@@ -42,7 +42,7 @@ const keysOf = (flows: Iterable<Flow>) => [...flows].map(({ key }) => key);
 const setOf = (flows: Iterable<Flow>) => new Set(keysOf(flows));
 
 describe("FlowTable", () => {
-	it("evicts the least recently used flow of the biggest group", () => {
+	it("evicts the least recently used flow of the biggest group (case 14b)", () => {
 		const { table, evicted, add, touch } = aTable(4);
 		add(0, "quiet");
 		for (const key of ["b1", "b2", "b3"]) add(1, key);

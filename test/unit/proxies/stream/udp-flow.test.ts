@@ -255,7 +255,7 @@ describe("UdpFlow and its datagrams", () => {
 		expect([records, net.flows.length]).toEqual([[], 1]);
 	});
 
-	it("goes on after a send has thrown", async () => {
+	it("goes on after a send has thrown (case 37e)", async () => {
 		const { net, relay, receive } = await aListener();
 		receive("1");
 		net.newest.sendThrows = new Error("thrown");

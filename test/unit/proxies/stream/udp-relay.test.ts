@@ -80,7 +80,7 @@ describe("the UDP relay out of descriptors", () => {
 		expect([net.openFlows.length, budget.used]).toEqual([3, 3]);
 	});
 
-	it("drops and counts when others hold them all", async () => {
+	it("drops and counts when others hold them all (case 14d)", async () => {
 		const { net, relay, receive, budget, counts } = await aListener({ descriptors: 3 });
 		budget.take(3);
 		receive("question");
@@ -89,7 +89,7 @@ describe("the UDP relay out of descriptors", () => {
 	});
 
 	it.each(["EMFILE", "ENOBUFS", "EADDRINUSE"])(
-		"ends another flow and tries once more when opening fails with %s",
+		"ends another flow and tries once more when opening fails with %s (case 14c)",
 		async (code) => {
 			const { net, relay, receive, records, budget } = await aListener();
 			receive("first", 1);
@@ -130,7 +130,7 @@ describe("the UDP relay out of descriptors", () => {
 });
 
 describe("a UDP listener", () => {
-	it("rejects with the system's error when it cannot be bound, and leaves nothing open", async () => {
+	it("rejects with the system's error when it cannot be bound, and leaves nothing open (case 37d)", async () => {
 		const { relay, net } = aUdpRelay();
 		net.failNext("bind", "EADDRNOTAVAIL");
 		const servicePort = aServicePort({ protocol: "udp", endpoints: [A] });
@@ -149,7 +149,7 @@ describe("a UDP listener", () => {
 		expect(net.sockets.map(({ closeCount }) => closeCount)).toEqual([1]);
 	});
 
-	it("survives the errors of its socket", async () => {
+	it("survives the errors of its socket (case 14c)", async () => {
 		const { net, relay, socket, receive, lines } = await aListener();
 		for (const code of ["ENOBUFS", "ECONNREFUSED", "EIO"]) socket.fail(code);
 		expect(relay.droppedByReason().get("receive-failed")).toBe(3);

@@ -23,7 +23,7 @@ describe("ClusterAddress", () => {
 		expect(address.isClusterIp("https://192.0.2.10:6443")).toBe(false);
 	});
 
-	it("learns it from default/kubernetes, and says once that it is what we talk to", () => {
+	it("learns it from default/kubernetes, and says once that it is what we talk to (case 22d)", () => {
 		const { address, warnings } = anAddress();
 		address.use("https://[fd10::1]:443");
 		address.learn([service("shop", "kubernetes", "fd10::1")]);

@@ -39,7 +39,7 @@ describe("credentials", () => {
 		expect(running.services()).toEqual(["shop/cart"]);
 	});
 
-	it("a token file is read relative to the kubeconfig, and again when the token is refused", async () => {
+	it("a token file is read relative to the kubeconfig, and again when the token is refused (case 3e)", async () => {
 		const api = await serveTls({ token: "first" });
 		const folder = await aFolder();
 		writeFileSync(join(folder, "token"), "first\n");

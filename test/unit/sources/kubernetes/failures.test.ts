@@ -31,7 +31,7 @@ describe("a watch that breaks", () => {
 	it.each([
 		["is reset", true],
 		["is closed without its end", false],
-	])("goes on from where it was when the connection %s", async (_how, reset) => {
+	])("goes on from where it was when the connection %s (case 3a)", async (_how, reset) => {
 		const { api, running } = await aWatchedCluster();
 		api.cutWatches(undefined, reset);
 		api.put(apiSlice("cart", ["10.244.1.11"]));
@@ -41,7 +41,7 @@ describe("a watch that breaks", () => {
 		expect(api.requests.filter(({ query }) => query["sendInitialEvents"])).toHaveLength(4);
 	});
 
-	it("in the middle of a line loses nothing", async () => {
+	it("in the middle of a line loses nothing (case 8d)", async () => {
 		const { api, running } = await aWatchedCluster();
 		api.cutInLine(apiService("late"));
 		await until("the object of the cut line", () => running.services().includes("shop/late"));
@@ -59,7 +59,7 @@ describe("a watch that breaks", () => {
 		expect(running.addresses("shop/cart")).toEqual(["10.244.1.11"]);
 	});
 
-	it("and cannot go on from its version leads to a fresh list, which prunes what went", async () => {
+	it("and cannot go on from its version leads to a fresh list, which prunes what went (case 3f)", async () => {
 		const { api, running } = await aWatchedCluster();
 		await api.stop();
 		api.delete("Service", "shop", "cart");
@@ -93,7 +93,7 @@ describe("a watch that breaks", () => {
 });
 
 describe("a server that fails", () => {
-	it("with the first list is asked again", async () => {
+	it("with the first list is asked again (case 3b)", async () => {
 		const api = await serveApi();
 		api.put(apiService("cart"));
 		api.failNext({ fault: { status: 500, message: "etcd is away" }, times: 8 });
@@ -223,7 +223,7 @@ describe("a server that answers with another kind", () => {
 describe("a server that falls silent", () => {
 	const limits = { watchIdleMs: 150, watchHeadersMs: 150, streamIdleMs: 150 };
 
-	it("is noticed, and gone on with when it speaks again", async () => {
+	it("is noticed, and gone on with when it speaks again (case 3d)", async () => {
 		const { api, running } = await aWatchedCluster({ limits });
 		api.silence();
 		api.put(apiSlice("cart", ["10.244.1.11"]));
@@ -249,7 +249,7 @@ describe("a server that falls silent", () => {
 		expect(seconds.some((asked) => asked >= 40 && asked <= 50)).toBe(true);
 	});
 
-	it("before the first list is asked by pages instead of a stream", async () => {
+	it("before the first list is asked by pages instead of a stream (case 3d)", async () => {
 		const api = await serveApi();
 		api.put(apiService("cart"));
 		api.failNext({
@@ -308,7 +308,7 @@ describe("a server that takes a streaming list for a plain watch", () => {
 describe("an object that the API would have refused", () => {
 	const bad = apiService("bad", { spec: { ports: [{ name: "http", port: 70_000 }] } });
 
-	it("is said once, stops nothing, and works once corrected", async () => {
+	it("is said once, stops nothing, and works once corrected (case 8a)", async () => {
 		const { api, running } = await aWatchedCluster();
 		api.put(bad);
 		api.put(apiService("good"));
@@ -327,7 +327,7 @@ describe("an object that the API would have refused", () => {
 		expect(said(running, "object is fine again")).toHaveLength(1);
 	});
 
-	it("in the first list is left out of it", async () => {
+	it("in the first list is left out of it (case 8b)", async () => {
 		const api = await serveApi({ streamingLists: false });
 		api.put(bad);
 		api.put(apiService("good"));
@@ -338,7 +338,7 @@ describe("an object that the API would have refused", () => {
 });
 
 describe("a change handler that throws", () => {
-	it("is said once and does not end the source", async () => {
+	it("is said once and does not end the source (case 8e)", async () => {
 		const api = await serveApi();
 		const running = runSource(
 			{ kubeconfig: undefined, master: api.url },

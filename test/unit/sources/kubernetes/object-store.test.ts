@@ -62,7 +62,7 @@ describe("ObjectStore", () => {
 		expect(lines.at(-1)).toContain("more objects left out than are named");
 	});
 
-	it("leaves out an object on which the admission throws, and one without a name", () => {
+	it("leaves out an object on which the admission throws, and one without a name (case 8e)", () => {
 		const { store, lines } = aStore();
 		store.put(thing("a", "throw"));
 		store.put({ value: "nameless" });

@@ -23,7 +23,7 @@ describe("an API server that cannot be reached", () => {
 		);
 	});
 
-	it("because its address is a Service that nobody serves: the way out is said", async () => {
+	it("because its address is a Service that nobody serves: the way out is said (case 22d)", async () => {
 		const running = runSource(
 			{ kubeconfig: undefined, master: "http://127.0.0.1:1" },
 			{ env: { KUBERNETES_SERVICE_HOST: "127.0.0.1", KUBERNETES_SERVICE_PORT: "1" } },

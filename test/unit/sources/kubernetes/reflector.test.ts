@@ -111,7 +111,7 @@ describe("Reflector", () => {
 		],
 		["could not be opened", new ApiError("unreachable", "refused"), 2_400],
 	])(
-		"a watch that %s is opened again from where it was, after a wait",
+		"a watch that %s is opened again from where it was, after a wait (case 3a)",
 		async (_how, error, waitMs) => {
 			const { api, waits } = aReflector(true);
 			api.database.put(apiService("a"));
