@@ -5,6 +5,7 @@ import type { TestEndpoint } from "./tcp-endpoints.ts";
 import {
 	type CreateEngine,
 	endOf,
+	openSockets,
 	readToEnd,
 	sha256,
 	someBytes,
@@ -128,11 +129,14 @@ export function describeRelaying(createEngine: CreateEngine): void {
 
 		it("a FIN alone is a FIN (case 1c)", async () => {
 			const { client, server } = await aRelay();
+			const open = openSockets();
 			client.end();
 			expect(await endOf(server)).toBe("end");
 			server.end();
 			expect(await endOf(client)).toBe("end");
 			expect(await lab.record()).toMatchObject({ end: "closed", bytesIn: 0, bytesOut: 0 });
+			// The client's, the endpoint's, and both of the relay.
+			await until(() => openSockets() <= open - 4, "every socket to be closed");
 		});
 	});
 
@@ -151,6 +155,27 @@ export function describeRelaying(createEngine: CreateEngine): void {
 			server.resetAndDestroy();
 			expect(await atClient).toBe("ECONNRESET");
 			expect(await lab.record()).toMatchObject({ end: "endpoint-reset" });
+		});
+
+		it("of the endpoint after a byte is no reason to try another one (case 24d)", async () => {
+			const cutting = await lab.endpoint((socket) => {
+				socket.once("data", () => socket.resetAndDestroy());
+				socket.resume();
+			});
+			const spare = await lab.endpoint((socket) => socket.resume());
+			const port = await lab.serve({ endpoints: [cutting.endpoint, spare.endpoint] });
+			// One of two in turn comes to the one that cuts.
+			const clients = [await lab.connect(port), await lab.connect(port)];
+			const ends = clients.map((client) => endOf(client));
+			for (const client of clients) client.write("hello");
+			expect(await Promise.race(ends)).toBe("ECONNRESET");
+			expect(await lab.record()).toMatchObject({
+				end: "endpoint-reset",
+				endpoint: cutting.endpoint.key,
+				attemptCount: 1,
+				bytesIn: 5,
+			});
+			expect([cutting.accepted, spare.accepted]).toEqual([1, 1]);
 		});
 
 		it("of the endpoint during an upload", async () => {

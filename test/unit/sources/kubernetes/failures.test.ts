@@ -19,6 +19,15 @@ async function aWatchedCluster(limits: Parameters<typeof runSource>[1] = {}) {
 	return { api, running };
 }
 
+function isOfServices({ plural }: { readonly plural: string }): boolean {
+	return plural === "services";
+}
+
+function isWatchedOnce({ openWatches }: FakeApi): boolean {
+	const watched = openWatches.map(({ plural }) => plural).toSorted();
+	return watched.join(" ") === "endpointslices nodes services";
+}
+
 function hasMoved(running: Running): () => boolean {
 	return () => running.addresses("shop/cart")[0] === "10.244.1.11";
 }
@@ -101,6 +110,50 @@ describe("a server that fails", () => {
 		await until("synced", () => running.source.isSynced());
 		expect(running.services()).toEqual(["shop/cart"]);
 	});
+
+	it("with the list after a gap is asked again, and what is known stays meanwhile (case 3c)", async () => {
+		const { api, running } = await aWatchedCluster();
+		api.options = { ...api.options, streamingLists: false };
+		const always = Number.POSITIVE_INFINITY;
+		const heal = api.failNext({ fault: { status: 500 }, verb: "list", times: always });
+		api.put(apiSlice("cart", ["10.244.1.11"]));
+		api.delete("Service", "shop", "cart");
+		api.put(apiService("basket"));
+		api.database.compact();
+		api.cutWatches();
+		const since = api.requests.length;
+		const lists = () => api.requests.slice(since).filter(({ verb }) => verb === "list");
+		await until("lists failed", () => lists().filter(isOfServices).length > 3);
+		expect(running.services()).toEqual(["shop/cart"]);
+		heal();
+		await until("listed", () => running.services().includes("shop/basket"));
+		await until("the endpoint moved", hasMoved(running));
+		expect(running.services()).toEqual(["shop/basket"]);
+	});
+
+	it.each([
+		["resets its connections", true],
+		["answers 500 to every second request", false],
+	])(
+		"and %s again and again has one watch for each resource afterwards (case 3h)",
+		async (_, cuts) => {
+			const { api, running } = await aWatchedCluster();
+			for (let turn = 0; turn < 10; turn += 1) {
+				if (!cuts) api.failNext({ fault: { status: 500 }, times: 3 });
+				const since = api.requests.length;
+				api.cutWatches(undefined, true);
+				await until("watching again", () => {
+					const anew = api.requests.slice(since).filter(({ verb }) => verb === "watch");
+					return new Set(anew.map(({ plural }) => plural)).size === 3 && isWatchedOnce(api);
+				});
+			}
+			api.put(apiService("late"));
+			api.put(apiSlice("cart", ["10.244.1.11"]));
+			await until("the endpoint moved", hasMoved(running));
+			await until("the Service came", () => running.services().includes("shop/late"));
+			expect(isWatchedOnce(api)).toBe(true);
+		},
+	);
 
 	it("keeps its last state in force, ageing, until it is back", async () => {
 		let nowMs = 1_000_000;
