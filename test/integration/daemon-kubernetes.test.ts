@@ -11,6 +11,7 @@ import {
 	eventually,
 	labService,
 	type ServiceLab,
+	savedRules,
 } from "../kit/service-lab.ts";
 
 describe.skipIf(labProblem() !== undefined)("the daemon on a cluster's API", () => {
@@ -89,12 +90,18 @@ describe.skipIf(labProblem() !== undefined)("the daemon on a cluster's API", () 
 		expect(JSON.parse(health).sources[0]).toMatchObject({ failing: true, synced: true });
 	});
 
-	it("starts before the API is there, and is not ready until it is", async () => {
+	it("starts before the API is there, and is not ready until it is; a predecessor's rules stay (case 22c)", async () => {
+		const first = start();
+		await first.ready();
+		await first.kill9();
+		const rules = await savedRules(services.lab.node);
+		expect(rules.length).toBeGreaterThan(0);
 		await api.tell("stop");
 		const daemon = start();
 		await eventually(async () => expect((await daemon.get("/readyz")).status).toBe(503));
 		expect((await daemon.get("/livez")).status).toBe(200);
 		await daemon.waitForLog(({ level }) => level === "error" || level === "warn");
+		expect(await savedRules(services.lab.node)).toEqual(rules);
 		await api.tell("start");
 		await daemon.ready(40_000);
 		expect(await ask(10, 3)).toEqual({ ep1: 1, ep2: 1, ep3: 1 });

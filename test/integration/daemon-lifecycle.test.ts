@@ -56,9 +56,13 @@ describe.skipIf(labProblem() !== undefined)("the daemon's life", () => {
 
 	it("the drain time is a bound, and a second signal ends the wait (case 39a)", async () => {
 		const daemon = await services.start(["--drain-timeout=300ms"]);
-		const idle = await services.client.connect({ address: clusterIp(11), port: 80 });
+		const echo = { address: clusterIp(11), port: 80 };
+		const idle = await Promise.all(Array.from({ length: 10 }, () => services.client.connect(echo)));
 		expect(await daemon.stop("SIGTERM")).toEqual({ code: 0, signal: null });
-		expect(await idle.read("closed")).toMatchObject({ closed: true, error: "ECONNRESET" });
+		for (const connection of idle) {
+			const end = await connection.read("closed");
+			expect(end).toMatchObject({ closed: true, error: "ECONNRESET" });
+		}
 
 		const second = await services.start(["--drain-timeout=1h"]);
 		await services.client.connect({ address: clusterIp(11), port: 80 });
@@ -108,6 +112,32 @@ describe.skipIf(labProblem() !== undefined)("the daemon's life", () => {
 		await services.write("not-there-yet.json", labService({ name: "n", number: 20 }));
 		await second.ready();
 		expect(await ask(20)).toEqual({ ep1: 1, ep2: 1, ep3: 1 });
+	});
+
+	it("interfaces that come up after the start: TCP and UDP are served then (case 39c)", async () => {
+		const { node, endpoints } = services.lab;
+		const addresses = new Map([
+			["to-client", "10.1.0.1/24"],
+			["to-outside", "10.3.0.1/24"],
+			...endpoints.map(({ role }, index) => [`to-${role}`, `10.2.${index + 1}.1/24`] as const),
+		]);
+		for (const device of addresses.keys()) {
+			await node.ip("addr", "flush", "dev", device);
+			await node.ip("link", "set", device, "down");
+		}
+		const daemon = await services.start();
+		for (const [device, address] of addresses) {
+			await node.ip("link", "set", device, "up");
+			await node.ip("addr", "add", address, "dev", device);
+		}
+		await node.ip("route", "add", "default", "via", "10.3.0.2");
+		const askUdp = async () =>
+			(await services.client.udp({ address: clusterIp(12), port: 80, timeoutMs: 1_000 }))[0];
+		await eventually(async () => {
+			expect(await ask(10)).toEqual({ ep1: 1, ep2: 1, ep3: 1 });
+			expect((await askUdp())?.from).toBe(`${clusterIp(12)}:80`);
+		}, 40_000);
+		expect((await daemon.get("/readyz")).status).toBe(200);
 	});
 
 	it("cleanup removes everything, twice, with no state and no API (case 39g, classic 9.1.30)", async () => {

@@ -33,9 +33,15 @@ function addressOf(index: number): string {
 	return `10.96.${1 + Math.floor(index / 250)}.${1 + (index % 250)}`;
 }
 
+/** Half of the Services have node ports, a number for both of its ports. */
+function nodePortOf(index: number): number | undefined {
+	return index % 2 === 0 ? 30_000 + index / 2 : undefined;
+}
+
 /** A Service of two ports, and its slice. */
 function aService(index: number, { annotations = {}, endpoints = ["10.2.1.2", "10.2.2.2"] } = {}) {
 	const name = `s${index}`;
+	const nodePort = nodePortOf(index);
 	const slice = rawSlice({
 		serviceName: name,
 		ports: [
@@ -49,9 +55,10 @@ function aService(index: number, { annotations = {}, endpoints = ["10.2.1.2", "1
 			name,
 			clusterIp: addressOf(index),
 			ports: [
-				{ name: "http", protocol: "TCP", port: 80 },
-				{ name: "dns", protocol: "UDP", port: 53 },
+				{ name: "http", protocol: "TCP", port: 80, nodePort },
+				{ name: "dns", protocol: "UDP", port: 53, nodePort },
 			],
+			spec: { type: nodePort === undefined ? "ClusterIP" : "NodePort" },
 		}),
 		{ ...slice, metadata: { ...slice.metadata, annotations } },
 	];
@@ -75,12 +82,17 @@ describe.skipIf(labProblem() !== undefined)("the daemon with 3,000 Services of t
 		await services.close();
 	});
 
-	/** Two TCP connections and two UDP clients. */
-	const ask = async (index: number) => {
-		const what = { address: addressOf(index), count: 2, timeoutMs: 5_000 };
-		const tcp = await services.client.tcp({ ...what, port: 80 });
-		const udp = await services.client.udp({ ...what, port: 53, socketEach: true });
+	/** Two TCP connections and two UDP clients, at an address and its two ports. */
+	const askAt = async (address: string, tcpPort: number, udpPort: number) => {
+		const what = { address, count: 2, timeoutMs: 5_000 };
+		const tcp = await services.client.tcp({ ...what, port: tcpPort });
+		const udp = await services.client.udp({ ...what, port: udpPort, socketEach: true });
 		return tally([...tcp, ...udp]);
+	};
+	const ask = async (index: number) => await askAt(addressOf(index), 80, 53);
+	const askNodePort = async (index: number) => {
+		const port = nodePortOf(index) ?? 0;
+		return await askAt(services.lab.node.ipv4, port, port);
 	};
 
 	/** Runs the work while a client makes one connection after the other, each of which must succeed. */
@@ -111,6 +123,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon with 3,000 Services of t
 		await services.write("many.json", many);
 		const daemon = await timed("start", () => services.start(["--log-connections=off"]));
 		for (const index of [0, 1_499, 2_999]) expect(await ask(index)).toEqual({ ep1: 2, ep2: 2 });
+		for (const index of [0, 2_998]) expect(await askNodePort(index)).toEqual({ ep1: 2, ep2: 2 });
 		const before = appliedRules(daemon);
 		await undisturbed("one more", async () => {
 			await services.write("one.json", aService(SERVICES));

@@ -97,6 +97,17 @@ describe.skipIf(labProblem() !== undefined)("a UDP client that keeps its source 
 		await expectAll("ep2");
 	});
 
+	it("reaches it again after a restart during which it went on talking (case 4a)", async () => {
+		await services.write("a.json", everyKindService({ name: "a", number: 10, endpoints: [[1]] }));
+		const first = await services.start();
+		await expectAll("ep1");
+		expect(await first.stop()).toEqual({ code: 0, signal: null });
+		// No rule leads anywhere, and conntrack remembers that.
+		expect((await sayToAll()).every(([, got]) => !ANY_ENDPOINT.test(`${got}`))).toBe(true);
+		await services.start();
+		await expectAll("ep1");
+	});
+
 	it("of a Service is not disturbed when a node port of the same number goes (kubernetes#49881) (case 2g)", async () => {
 		const ports = (port: number, nodePort?: number) => [
 			{ name: "dns", protocol: "UDP", port, nodePort },

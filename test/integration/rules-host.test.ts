@@ -52,6 +52,34 @@ describe.skipIf(problem !== undefined)(problem ?? "a host with both variants of 
 		expect(await rules.choose()).toMatchObject({ variant: "legacy", reason: "kubelet uses it" });
 	});
 
+	it("that has tables of nft itself gets its rules beside them, and they stay (case 36d)", async () => {
+		rules = await createRulesLab("nft");
+		const { node } = rules.lab;
+		const input = [
+			"table inet mine {",
+			"  set ports { type inet_service; elements = { 9, 10 } }",
+			"  chain input { type filter hook input priority 10; tcp dport @ports drop; }",
+			"  chain nat { type nat hook prerouting priority -110; tcp dport 11 redirect to :12; }",
+			"}",
+		].join("\n");
+		await node.exec("nft", ["-f", "-"], { input });
+		const list = async () => (await node.exec("nft", ["list", "table", "inet", "mine"])).stdout;
+		const native = await list();
+		expect(native).toContain("redirect to :12");
+
+		const chosen = await rules.choose();
+		const keeper = createRuleKeeper(chosen, rules.runner);
+		const applied = await keeper.apply(wantedRules([web, web6]), never);
+		expect(applied.families.map(({ result }) => result.state)).toEqual(["applied", "applied"]);
+		const verified = await keeper.verify(never);
+		expect(verified.families.map(({ result }) => result.state)).toEqual(["intact", "intact"]);
+		expect(await list()).toBe(native);
+		await keeper.remove(never);
+
+		expect(await list()).toBe(native);
+		expect(await sweepRules(rules)).toEqual([]);
+	});
+
 	it("loses what a predecessor left in the other variant once the new rules are in force (case 36c, case 36g)", async () => {
 		rules = await createRulesLab("nft");
 		const predecessor = await rules.keeper();
