@@ -1,7 +1,7 @@
 import { expect, test as it } from "vitest";
 import { type Packet, PacketTracer } from "../../kit/packet-tracer.ts";
 
-const nodeAddresses = ["10.1.0.1"];
+const nodeAddresses = ["10.1.0.1", "fd10:1::1"];
 const sent: Packet = {
 	inInterface: "eth0",
 	source: "10.1.0.2",
