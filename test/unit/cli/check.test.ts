@@ -34,7 +34,7 @@ kube-userproxy can run here
 	});
 });
 
-it("check of a bare host says what to do and ends with 1", async () => {
+it("check of a bare host says what to do and ends with 1 (case 36e)", async () => {
 	const facts: HostFacts = {
 		...FINE_FACTS,
 		nodeVersion: "20.1.0",
