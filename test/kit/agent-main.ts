@@ -1,3 +1,4 @@
+import { flushCompileCache } from "node:module";
 import { createInterface } from "node:readline";
 import { httpGet, tcpTraffic, udpTraffic } from "./agent-clients.ts";
 import { HeldConnection } from "./agent-connection.ts";
@@ -90,4 +91,6 @@ if (process.argv[2] === "serve") {
 	lines.on("line", (line) => void answer(line));
 	lines.once("close", () => process.exit(0));
 	reply({ id: 0, gives: "ready" });
+	// Node itself would do so at the end, and most agents end by SIGKILL.
+	flushCompileCache();
 }

@@ -16,7 +16,7 @@ import type {
 	UdpResult,
 	UdpTraffic,
 } from "./agent-protocol.ts";
-import { exited } from "./lab-command.ts";
+import { COMPILED_PROGRAMS, exited } from "./lab-command.ts";
 import type { LabNamespace } from "./lab-namespace.ts";
 
 export const AGENT_PROGRAM = fileURLToPath(new URL("agent-main.ts", import.meta.url));
@@ -63,6 +63,7 @@ export class Agent {
 	static async start(namespace: LabNamespace): Promise<Agent> {
 		const child = namespace.spawn(process.execPath, [AGENT_PROGRAM], {
 			stdio: ["pipe", "pipe", "inherit"],
+			env: { NODE_COMPILE_CACHE: COMPILED_PROGRAMS },
 		});
 		const agent = new Agent(child, namespace.role);
 		await agent.#reply(0, START_TIMEOUT_MS);

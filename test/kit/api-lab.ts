@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import type { FaultRule } from "./fake-api/faults.ts";
+import { COMPILED_PROGRAMS } from "./lab-command.ts";
 import type { LabNamespace } from "./lab-namespace.ts";
 
 const PROGRAM = fileURLToPath(new URL("fake-api.ts", import.meta.url));
@@ -23,6 +24,7 @@ export interface LabApi {
 export async function startLabApi(namespace: LabNamespace): Promise<LabApi> {
 	const child = namespace.spawn(process.execPath, [PROGRAM], {
 		stdio: ["ignore", "pipe", "inherit"],
+		env: { NODE_COMPILE_CACHE: COMPILED_PROGRAMS },
 	});
 	if (child.stdout === null) throw new Error("Cannot read what the fake API server says");
 	const [line] = (await once(createInterface({ input: child.stdout }), "line")) as [string];

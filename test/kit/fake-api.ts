@@ -8,6 +8,7 @@
  * TLS and HTTP/2 with a fresh CA, whose certificate is written to DIR/ca.crt.
  */
 import { readFileSync, writeFileSync } from "node:fs";
+import { flushCompileCache } from "node:module";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { CertificateAuthority } from "./fake-api/certificates.ts";
@@ -50,4 +51,6 @@ control.listen(Number(values["control-port"]), host, () => {
 	const address = control.address();
 	const port = typeof address === "object" ? address?.port : 0;
 	process.stdout.write(`${JSON.stringify({ url: api.url, control: `http://${host}:${port}` })}\n`);
+	// Node itself would do so at the end, which is SIGKILL in a lab.
+	flushCompileCache();
 });
