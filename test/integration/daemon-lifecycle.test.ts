@@ -114,6 +114,21 @@ describe.skipIf(labProblem() !== undefined)("the daemon's life", () => {
 		expect(await ask(20)).toEqual({ ep1: 1, ep2: 1, ep3: 1 });
 	});
 
+	it("what throws where nobody catches is the last line of the log, with status 1 (case 39e)", async () => {
+		const bug = 'process.on("SIGWINCH", () => setTimeout(() => { throw new Error("a bug"); }));';
+		const daemon = await services.start([], {
+			env: { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(bug)}` },
+		});
+		daemon.signal("SIGWINCH");
+		expect(await daemon.ended).toEqual({ code: 1, signal: null });
+		expect(daemon.logs.at(-1)).toMatchObject({
+			level: "error",
+			error: "a bug",
+			stack: expect.stringContaining("setTimeout"),
+		});
+		expect(daemon.stderr).toBe("");
+	});
+
 	it("interfaces that come up after the start: TCP and UDP are served then (case 39c)", async () => {
 		const { node, endpoints } = services.lab;
 		const addresses = new Map([

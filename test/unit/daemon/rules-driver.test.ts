@@ -66,6 +66,28 @@ const inTime = async <T>(work: Promise<T>): Promise<T> => {
 };
 const kernel = () => host.ipv4.save() + host.ipv6.save();
 
+describe("RulesDriver on a host that it cannot use", () => {
+	it.each([
+		["without iptables", /./, "COMMAND_NOT_INSTALLED", /iptables is not installed/],
+		// Versions are told to anybody.
+		["without permission", /-save/, "COMMAND_NOT_PERMITTED", /root or CAP_NET_ADMIN/],
+	] as const)(
+		"fails with the reason, and works once it can: %s (case 36e, case 36f)",
+		async (_, commands, code, reason) => {
+			host.failBefore = (command) =>
+				commands.test(command)
+					? new CommandError(code, { file: command.split(" ")[0] ?? "" })
+					: undefined;
+			const bringUpOnce = async () => await driver.bringUp(wantedRules([web, web6]), false, signal);
+			await expect(bringUpOnce()).rejects.toThrow(reason);
+			expect(kernel()).not.toContain("KUBE");
+			host.failBefore = () => undefined;
+			await bringUpOnce();
+			expect(kernel()).toContain("REDIRECT");
+		},
+	);
+});
+
 describe("RulesDriver at a stop", () => {
 	it("removes at the first try without a word", async () => {
 		await bringUp();
