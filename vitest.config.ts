@@ -18,6 +18,7 @@ export default defineConfig({
 				test: {
 					name: "integration",
 					include: ["test/integration/**/*.test.ts"],
+					setupFiles: ["test/kit/close-spare-labs.ts"],
 					// A real kernel, real processes: generous, since a timeout here means "hung".
 					testTimeout: 60_000,
 					hookTimeout: 60_000,

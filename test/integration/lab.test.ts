@@ -9,6 +9,9 @@ import { createLab, type Lab, type LabOptions, labProblem } from "../kit/lab.ts"
 import { exited } from "../kit/lab-command.ts";
 import { planLab } from "../kit/lab-plan.ts";
 import { namespaceNames, pidsInside, sweepLabs } from "../kit/lab-sweep.ts";
+import { savedRules } from "../kit/service-lab.ts";
+import { CLOSE_WAIT } from "../kit/setting-files.ts";
+import { closeSpareLabs, giveBack, takeLab } from "../kit/spare-labs.ts";
 
 const open: Lab[] = [];
 const aLab = async (options?: LabOptions): Promise<Lab> => {
@@ -125,6 +128,64 @@ describe.skipIf(labProblem() !== undefined)("a lab", () => {
 		sweepLabs();
 		expect(namespaceNames()).toEqual(expect.arrayContaining(namesOf(lab)));
 		expect(pidsInside(lab.node.name)).toEqual([]);
+	});
+});
+
+describe.skipIf(labProblem() !== undefined)("a lab that a test gave back", () => {
+	afterEach(closeSpareLabs);
+
+	it("is as new for the next: no process, server, rule, flow or setting of before", async () => {
+		const lab = await takeLab(1);
+		const { node, endpoints } = lab;
+		const serving = await endpoints[0]?.agent();
+		await serving?.serveTcp({ mode: "greet", name: "ep1", port: 8080 });
+		node.spawn("sleep", ["600"]);
+		const nodeScript = `require("node:fs").writeFileSync("${CLOSE_WAIT}", "77")`;
+		await node.exec(process.execPath, ["-e", nodeScript]);
+		await node.exec("iptables", ["-A", "INPUT", "-m", "conntrack", "--ctstate", "NEW"]);
+		await node.exec("iptables", ["-P", "FORWARD", "DROP"]);
+		await node.exec("nft", ["add", "table", "ip6", "kube-proxy"]);
+		const client = await lab.client.agent();
+		await client.udp({ address: node.ipv4, port: 9, timeoutMs: 1 });
+		const flows = async () => (await node.exec("conntrack", ["-L"])).stdout;
+		expect(await flows()).not.toBe("");
+		await giveBack(lab);
+
+		expect(await takeLab(1)).toBe(lab);
+		expect(pidsInside(node.name)).toEqual([]);
+		expect(await flows()).toBe("");
+		expect((await node.exec("nft", ["list", "ruleset"])).stdout).toBe("");
+		expect(await savedRules(node)).toEqual([]);
+		expect((await node.exec("cat", [CLOSE_WAIT])).stdout).toBe("60\n");
+		const [result] = (await serving?.tcp({ address: "127.0.0.1", port: 8080 })) ?? [];
+		expect(result?.error).toBe("ECONNREFUSED");
+		await giveBack(lab);
+	});
+
+	it.each<[string, (lab: Lab) => Promise<unknown>]>([
+		["a route", ({ client }) => client.ip("route", "add", "192.0.2.0/24", "via", "10.1.0.1")],
+		["a sysctl", ({ node }) => node.sysctl({ "net.ipv4.tcp_syncookies": "0" })],
+		["a silent port", ({ client }) => client.goSilent(9)],
+		[
+			"a table of legacy iptables",
+			({ node }) => node.exec("iptables-legacy", ["-P", "INPUT", "DROP"]),
+		],
+		["who knows what", ({ node }) => node.exec("true", [])],
+		[
+			"an agent that is busy",
+			async ({ client }) => {
+				const agent = await client.agent();
+				void agent.udp({ address: "10.1.0.1", port: 9, timeoutMs: 60_000 }).catch(() => {});
+			},
+		],
+	])("is closed after %s", async (_what, alter) => {
+		const lab = await takeLab(0);
+		await alter(lab);
+		await giveBack(lab);
+		expect(namespaceNames()).not.toContain(lab.node.name);
+		const next = await takeLab(0);
+		expect(next).not.toBe(lab);
+		await giveBack(next);
 	});
 });
 

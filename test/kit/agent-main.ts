@@ -31,6 +31,13 @@ const handlers: Handlers = {
 		servers.delete(server);
 		return {};
 	},
+	forget: async () => {
+		await Promise.all([...connections.values()].map((connection) => connection.finish("destroy")));
+		connections.clear();
+		await Promise.all([...servers.values()].map((server) => server.close(true)));
+		servers.clear();
+		return {};
+	},
 	tcp: tcpTraffic,
 	udp: udpTraffic,
 	httpGet,

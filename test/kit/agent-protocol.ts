@@ -156,6 +156,7 @@ export interface AgentCommands {
 	serveUdp: { takes: ServeUdp; gives: { server: number; port: number } };
 	serverStats: { takes: { server: number }; gives: ServerStats };
 	closeServer: { takes: { server: number; abruptly: boolean }; gives: Record<string, never> };
+	forget: { takes: Record<string, never>; gives: Record<string, never> };
 	tcp: { takes: TcpTraffic; gives: TcpResult[] };
 	udp: { takes: UdpTraffic; gives: UdpResult[] };
 	httpGet: {

@@ -117,6 +117,21 @@ export class Agent {
 		return new RemoteConnection(this, (await this.call("open", options)).connection);
 	}
 
+	/**
+	 * Closes every server and connection, as a new agent has none.
+	 *
+	 * @returns false when the agent is gone or still busy with a request: then it is not as new.
+	 */
+	async forget(): Promise<boolean> {
+		if (this.#waiting.size > 0) return false;
+		try {
+			await this.call("forget", {});
+			return true;
+		} catch {
+			return false;
+		}
+	}
+
 	/** Sends a command as it is; the methods above say it nicer. */
 	async call<Name extends CommandName>(
 		command: Name,

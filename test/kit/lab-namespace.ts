@@ -9,6 +9,11 @@ import {
 	runCommand,
 } from "./lab-command.ts";
 
+/** What changes nothing but packet rules and conntrack entries: they can be flushed. */
+const FLUSHABLE = /^(?:ip6?tables(?:-\w+)*|nft|conntrack)$/;
+/** What changes nothing of the network; Node is the tested program's commands. */
+const HARMLESS: ReadonlySet<string> = new Set(["cat", "ss", "prlimit", process.execPath]);
+
 /** One network namespace of a lab, and what runs in it. */
 export class LabNamespace {
 	/** "node", "client", "outside", "ep1": what it is in the lab. */
@@ -20,6 +25,7 @@ export class LabNamespace {
 	readonly ipv6: string;
 	readonly #children = new Set<ChildProcess>();
 	#agent: Promise<Agent> | undefined;
+	#isAltered = false;
 
 	constructor(role: string, name: string, addresses: { ipv4: string; ipv6: string }) {
 		this.role = role;
@@ -30,11 +36,14 @@ export class LabNamespace {
 
 	/** Runs a command in the namespace to its end; see {@link runCommand} for when it rejects. */
 	exec(file: string, args: readonly string[], options?: CommandOptions): Promise<CommandResult> {
+		const isUndone = HARMLESS.has(file) || (this.role === "node" && FLUSHABLE.test(file));
+		if (!isUndone) this.#isAltered = true;
 		return runCommand("ip", ["netns", "exec", this.name, file, ...args], options);
 	}
 
 	/** `ip` in the namespace: `ip("addr", "add", "192.168.77.1/24", "dev", "to-client")`. */
 	async ip(...args: readonly string[]): Promise<string> {
+		this.#isAltered = true;
 		return (await runCommand("ip", ["-n", this.name, ...args])).stdout;
 	}
 
@@ -71,6 +80,11 @@ export class LabNamespace {
 		return this.#agent;
 	}
 
+	/** Of the agent's process; undefined while none runs. */
+	async agentPid(): Promise<number | undefined> {
+		return (await this.#agent?.catch(() => undefined))?.pid;
+	}
+
 	/**
 	 * Drops what arrives for a port without a word, as a host that is down does: connections to it get
 	 * no answer at all. Needs iptables.
@@ -82,6 +96,20 @@ export class LabNamespace {
 	/** Undoes {@link goSilent}. */
 	async speakAgain(port: number): Promise<void> {
 		await this.#forBothFamilies("-D", port);
+	}
+
+	/**
+	 * Ends all that runs here but the agent, which forgets what it had.
+	 *
+	 * @returns false when more than that was done here, and the namespace is not as it was when it was new.
+	 */
+	async startAfresh(): Promise<boolean> {
+		if (this.#isAltered) return false;
+		const agent = await this.#agent?.catch(() => undefined);
+		const others = [...this.#children].filter(({ pid }) => pid !== agent?.pid);
+		for (const child of others) child.kill("SIGKILL");
+		await Promise.all(others.map(exited));
+		return agent === undefined ? this.#agent === undefined : await agent.forget();
 	}
 
 	/** Kills what was started here and has not ended. Idempotent. */

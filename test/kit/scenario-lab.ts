@@ -47,8 +47,6 @@ export async function createScenarioLab(
 	// The node is then 10.1.0.1 to all that has no better source.
 	await node.ip("route", "replace", "default", "via", "10.1.0.2");
 	await node.ip("-6", "route", "replace", "default", "via", "fd10:1::2");
-	// Else the kernel sends one ICMP error a second to each client, and a refusal may look like a loss.
-	await node.sysctl({ "net.ipv4.icmp_ratelimit": "0", "net.ipv6.icmp.ratelimit": "0" });
 	await services.serveTcp({ mode: "greet", port: 8080 });
 	await services.serveUdp({ mode: "name", port: 8080, address: "::" });
 	const agents = await agentsOf(services);

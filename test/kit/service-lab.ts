@@ -4,9 +4,10 @@ import { join } from "node:path";
 import type { Agent, RemoteServer } from "./agent.ts";
 import type { ServeTcp, ServeUdp } from "./agent-protocol.ts";
 import { type DaemonProcess, startDaemon } from "./daemon-process.ts";
-import { createLab, type Lab } from "./lab.ts";
+import type { Lab } from "./lab.ts";
 import type { LabNamespace } from "./lab-namespace.ts";
 import { rawService, rawSlice } from "./raw-objects.ts";
+import { giveBack, takeLab } from "./spare-labs.ts";
 
 /** A lab with a folder of manifests and the daemon on its node: what most tests of the whole need. */
 export interface ServiceLab extends AsyncDisposable {
@@ -31,9 +32,9 @@ interface StartOptions {
 	readonly descriptorLimit?: number;
 }
 
-/** @param prepare changes the lab before anything runs in it. */
+/** A lab as new; {@link takeLab} says how it may have been used before. */
 export async function createServiceLab(options: { endpoints?: number } = {}): Promise<ServiceLab> {
-	const lab = await createLab({ endpoints: options.endpoints ?? 3 });
+	const lab = await takeLab(options.endpoints ?? 3);
 	const folder = await mkdtemp(join(tmpdir(), "kup-manifests-"));
 	const client = await lab.client.agent();
 	const onEach = async <T>(serve: (agent: Agent, name: string) => Promise<T>): Promise<T[]> =>
@@ -41,7 +42,7 @@ export async function createServiceLab(options: { endpoints?: number } = {}): Pr
 			lab.endpoints.map(async (endpoint) => await serve(await endpoint.agent(), endpoint.role)),
 		);
 	const close = async (): Promise<void> => {
-		await lab.close();
+		await giveBack(lab);
 		await rm(folder, { recursive: true, force: true });
 	};
 	return {
