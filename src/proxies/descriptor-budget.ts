@@ -26,34 +26,51 @@ const MAX_WAITING = 1024;
  */
 export class DescriptorBudget {
 	readonly limit: number;
-	#used = 0;
+	readonly #used: Int32Array;
+	readonly #share: Int32Array;
 
-	/** @param limit descriptors that listeners, connections and flows may hold together. */
-	constructor(limit: number) {
+	/**
+	 * @param limit descriptors that listeners, connections and flows may hold together.
+	 * @param used one number: how many are used, which other threads may share.
+	 * @param share one number: how many were taken here.
+	 */
+	constructor(
+		limit: number,
+		used: Int32Array = new Int32Array(1),
+		share: Int32Array = new Int32Array(1),
+	) {
 		if (!Number.isInteger(limit) || limit < 1) {
 			throw new RangeError(`Cannot keep a budget of ${limit} descriptors`);
 		}
 		this.limit = limit;
+		this.#used = used;
+		this.#share = share;
 	}
 
 	get used(): number {
-		return this.#used;
+		return Atomics.load(this.#used, 0);
 	}
 
 	/** Takes `count`, or nothing and answers false when that would leave fewer than `spare`. */
 	tryTake(count: number, spare = 0): boolean {
-		if (this.#used + count + spare > this.limit) return false;
-		this.#used += count;
-		return true;
+		const before = Atomics.add(this.#used, 0, count);
+		if (before + count + spare <= this.limit) {
+			Atomics.add(this.#share, 0, count);
+			return true;
+		}
+		Atomics.sub(this.#used, 0, count);
+		return false;
 	}
 
 	/** For descriptors that are open already, whatever the budget says: listeners. */
 	take(count: number): void {
-		this.#used += count;
+		Atomics.add(this.#share, 0, count);
+		Atomics.add(this.#used, 0, count);
 	}
 
 	give(count: number): void {
-		this.#used -= count;
+		Atomics.sub(this.#share, 0, count);
+		Atomics.sub(this.#used, 0, count);
 	}
 }
 

@@ -3,6 +3,7 @@ import { connect, type Socket } from "node:net";
 import type { DialOutcome } from "../../services/connection-record.ts";
 import type { Endpoint } from "../../services/service-port.ts";
 import { errorCode } from "../../shared/errors.ts";
+import { dialOutcomeOf } from "../dial-outcome.ts";
 import { resetSocket } from "./reset-socket.ts";
 import { SOCKET_OPTIONS } from "./socket-options.ts";
 
@@ -13,20 +14,6 @@ export type DialResult =
 			/** Undefined for a timeout of ours. */
 			readonly errorCode: string | undefined;
 	  };
-
-/** What each error of connect(2) says; what is not here says "unreachable". */
-const OUTCOMES: Readonly<Record<string, "refused" | "timeout" | "local-error">> = {
-	ECONNREFUSED: "refused",
-	ECONNRESET: "refused",
-	ETIMEDOUT: "timeout",
-	EMFILE: "local-error",
-	ENFILE: "local-error",
-	ENOBUFS: "local-error",
-	ENOMEM: "local-error",
-	EAGAIN: "local-error",
-	EADDRINUSE: "local-error",
-	EADDRNOTAVAIL: "local-error",
-};
 
 export type Dial = typeof dial;
 
@@ -62,7 +49,7 @@ export function dial(
 	}
 	function onError(error: Error): void {
 		const code = errorCode(error);
-		settle({ outcome: OUTCOMES[code ?? ""] ?? "unreachable", errorCode: code });
+		settle({ outcome: dialOutcomeOf(code), errorCode: code });
 	}
 	function onTimeout(): void {
 		settle({ outcome: "timeout", errorCode: undefined });

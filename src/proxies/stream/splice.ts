@@ -1,21 +1,9 @@
 import type { Socket } from "node:net";
 
-import type { ConnectionEnd } from "../../services/connection-record.ts";
 import { errorCode } from "../../shared/errors.ts";
+import { type BrokenEnd, brokenEnd } from "../broken-end.ts";
 
-export type SpliceEnd = Extract<
-	ConnectionEnd,
-	"closed" | "client-reset" | "endpoint-reset" | "client-vanished" | "endpoint-vanished"
->;
-
-/** What the kernel says when nobody answers any more, rather than that the peer has hung up. */
-const VANISHED: ReadonlySet<string> = new Set([
-	"ETIMEDOUT",
-	"EHOSTUNREACH",
-	"EHOSTDOWN",
-	"ENETUNREACH",
-	"ENETDOWN",
-]);
+export type SpliceEnd = BrokenEnd | "closed";
 
 const NOTHING = Buffer.alloc(0);
 
@@ -40,8 +28,12 @@ export class Splice {
 		this.#endpoint = endpoint;
 		this.#onOver = onOver;
 		const onClose = () => this.#closed();
-		client.on("error", (error) => this.#onOver(endOf("client", error))).on("close", onClose);
-		endpoint.on("error", (error) => this.#onOver(endOf("endpoint", error))).on("close", onClose);
+		client
+			.on("error", (error) => this.#onOver(brokenEnd("client", errorCode(error))))
+			.on("close", onClose);
+		endpoint
+			.on("error", (error) => this.#onOver(brokenEnd("endpoint", errorCode(error))))
+			.on("close", onClose);
 		forward(client, endpoint);
 		forward(endpoint, client);
 	}
@@ -108,8 +100,4 @@ function probe(socket: Socket): void {
 
 function bytesSent(socket: Socket): number {
 	return Math.max(0, socket.bytesWritten - socket.writableLength);
-}
-
-function endOf(side: "client" | "endpoint", error: Error): SpliceEnd {
-	return VANISHED.has(errorCode(error) ?? "") ? `${side}-vanished` : `${side}-reset`;
 }

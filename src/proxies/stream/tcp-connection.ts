@@ -4,12 +4,12 @@ import type { Balancer, Pick } from "../../balancing/pick.ts";
 import { formatSocketAddress, type IpAddress, type IpFamily } from "../../services/address.ts";
 import type { ConnectionEnd, ConnectionRecord } from "../../services/connection-record.ts";
 import type { Clock } from "../../shared/clock.ts";
+import { AttemptLog } from "../attempt-log.ts";
 import type { LiveConnection } from "../engine.ts";
-import { AttemptLog } from "./attempt-log.ts";
+import type { Applicant } from "../tcp-admission.ts";
 import type { Dial, DialResult } from "./dial.ts";
 import { resetSocket } from "./reset-socket.ts";
 import { Splice } from "./splice.ts";
-import type { Applicant } from "./tcp-admission.ts";
 
 /**
  * A try that this node could not even make is followed by a pause, at most this long: what lacks

@@ -1,7 +1,7 @@
 import type { ConnectionRecord } from "../../services/connection-record.ts";
 import type { ServicePort } from "../../services/service-port.ts";
 import { describeError } from "../../shared/errors.ts";
-import { RecurringFailure } from "../../shared/recurring.ts";
+import { DescriptorBudget } from "../descriptor-budget.ts";
 import type { LiveConnection } from "../engine.ts";
 import type {
 	ListenTarget,
@@ -9,8 +9,9 @@ import type {
 	RelayContext,
 	ServicePortListener,
 } from "../listener.ts";
+import { TcpAdmission } from "../tcp-admission.ts";
+import { TcpFaults } from "../tcp-faults.ts";
 import { dial, refuse } from "./dial.ts";
-import { TcpAdmission } from "./tcp-admission.ts";
 import { type AcceptedClient, TcpConnection, type TcpConnectionHost } from "./tcp-connection.ts";
 import { openTcpListener } from "./tcp-listener.ts";
 
@@ -41,50 +42,25 @@ export class TcpRelay implements ProtocolRelay {
 	readonly #host: TcpConnectionHost;
 	readonly #connections = new Set<TcpConnection>();
 	readonly #sweepTimer: NodeJS.Timeout;
-	readonly #pauses: RecurringFailure;
-	readonly #refusals: RecurringFailure;
-	readonly #acceptFaults: RecurringFailure;
-	readonly #localFaults: RecurringFailure;
+	readonly #faults: TcpFaults;
 	#overloadRefusals = 0;
 	#onEmpty: (() => void)[] = [];
 
 	constructor(context: RelayContext, options: TcpRelayOptions) {
 		const { clock, budget, log } = context;
 		this.#context = context;
+		this.#faults = new TcpFaults(log, clock);
 		this.#admission = new TcpAdmission({
 			budget,
-			maxWaiting: options.maxWaiting,
+			waitingRoom: new DescriptorBudget(options.maxWaiting),
 			maxDialing: MAX_DIALING,
 			now: () => clock.monotonicMs(),
 			onPaused: () =>
-				this.#pauses.failed("out of file descriptors", {
-					descriptors: budget.used,
-					descriptorLimit: budget.limit,
+				this.#faults.happened({
+					kind: "paused",
+					text: "out of file descriptors",
+					fields: { descriptors: budget.used, descriptorLimit: budget.limit },
 				}),
-		});
-		this.#pauses = new RecurringFailure({
-			log,
-			clock,
-			failing: "accepting paused: new connections wait for others to end",
-			recovered: "accepting resumed",
-		});
-		this.#refusals = new RecurringFailure({
-			log,
-			clock,
-			failing: "connections refused",
-			recovered: "no connection refused any more",
-		});
-		this.#acceptFaults = new RecurringFailure({
-			log,
-			clock,
-			failing: "accepting fails",
-			recovered: "accepting works again",
-		});
-		this.#localFaults = new RecurringFailure({
-			log,
-			clock,
-			failing: "dialing fails for want of descriptors, local ports or memory",
-			recovered: "dialing works again",
 		});
 		this.#host = {
 			clock,
@@ -95,7 +71,8 @@ export class TcpRelay implements ProtocolRelay {
 				context.leadsBack("tcp", endpoint)
 					? refuse("ELOOP", onResult)
 					: dial(endpoint, timeoutMs, onResult),
-			onLocalError: (code) => this.#localFaults.failed(code ?? "unknown"),
+			onLocalError: (code) =>
+				this.#faults.happened({ kind: "local", text: code ?? "unknown", fields: {} }),
 			onDialed: () => this.#admission.dialed(),
 			onEnd: (connection, record) => this.#onEnd(connection, record),
 		};
@@ -119,7 +96,11 @@ export class TcpRelay implements ProtocolRelay {
 			balancer: this.#context.createBalancer(target.sibling?.balancer),
 			onClient: (client) => this.#accept(client),
 			onError: (error) =>
-				this.#acceptFaults.failed(describeError(error), { service: servicePort.name }),
+				this.#faults.happened({
+					kind: "accept",
+					text: describeError(error),
+					fields: { service: servicePort.name },
+				}),
 		});
 	}
 
@@ -165,8 +146,10 @@ export class TcpRelay implements ProtocolRelay {
 		this.#connections.delete(connection);
 		if (record.end === "overload") {
 			this.#overloadRefusals += 1;
-			this.#refusals.failed("too many wait for descriptors, or dial at once", {
-				service: record.service,
+			this.#faults.happened({
+				kind: "refused",
+				text: "too many wait for descriptors, or dial at once",
+				fields: { service: record.service },
 			});
 		}
 		this.#admission.left(connection);
@@ -180,10 +163,6 @@ export class TcpRelay implements ProtocolRelay {
 	#sweep(): void {
 		for (const connection of this.#connections) connection.sweep();
 		this.#admission.sweep();
-		// While clients wait it is one pause, however often the last of them was let in meanwhile.
-		if (!this.#admission.isPaused) this.#pauses.sweep();
-		this.#refusals.sweep();
-		this.#acceptFaults.sweep();
-		this.#localFaults.sweep();
+		this.#faults.sweep(this.#admission.isPaused);
 	}
 }

@@ -3,10 +3,10 @@ import { formatSocketAddress, type IpAddress, type IpFamily } from "../../servic
 import type { ConnectionEnd, ConnectionRecord } from "../../services/connection-record.ts";
 import type { Endpoint } from "../../services/service-port.ts";
 import type { Clock } from "../../shared/clock.ts";
+import { AttemptLog } from "../attempt-log.ts";
 import type { DropReason } from "../drop-reason.ts";
 import type { LiveConnection } from "../engine.ts";
 import type { UdpLimits } from "../listener.ts";
-import { AttemptLog } from "./attempt-log.ts";
 import {
 	EndpointSocket,
 	type EndpointSocketFailure,

@@ -1,6 +1,6 @@
 import { describe, expect, test as it } from "vitest";
-import { DescriptorBudget } from "../../../../src/proxies/descriptor-budget.ts";
-import { type Applicant, TcpAdmission } from "../../../../src/proxies/stream/tcp-admission.ts";
+import { DescriptorBudget } from "../../../src/proxies/descriptor-budget.ts";
+import { type Applicant, TcpAdmission } from "../../../src/proxies/tcp-admission.ts";
 
 /** An admission with room for `connections`, in which `waiting` may wait. */
 function anAdmission({ connections = 2, waiting = 2, dialing = 100 } = {}) {
@@ -9,7 +9,7 @@ function anAdmission({ connections = 2, waiting = 2, dialing = 100 } = {}) {
 	const events: string[] = [];
 	const admission = new TcpAdmission({
 		budget,
-		maxWaiting: waiting,
+		waitingRoom: new DescriptorBudget(waiting),
 		maxDialing: dialing,
 		now: () => clock.nowMs,
 		onPaused: () => events.push("paused"),

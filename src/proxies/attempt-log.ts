@@ -1,15 +1,19 @@
-import type { Pick } from "../../balancing/pick.ts";
-import type { DialAttempt, DialOutcome } from "../../services/connection-record.ts";
-import type { Clock } from "../../shared/clock.ts";
+import type { Pick } from "../balancing/pick.ts";
+import type { DialAttempt, DialOutcome } from "../services/connection-record.ts";
+import type { Clock } from "../shared/clock.ts";
 
 /** What a record holds; the dial timeouts are rarely so many. */
 const MAX_RECORDED = 16;
 
+const NONE_TRIED: ReadonlySet<string> = new Set();
+const NO_ATTEMPTS: readonly DialAttempt[] = [];
+
 /** The tries that one connection makes, one after the other. */
 export class AttemptLog {
 	readonly #clock: Clock;
-	readonly #attempts: DialAttempt[] = [];
-	readonly #tried = new Set<string>();
+	/** Most connections make one try: nothing is set aside for more until it has failed. */
+	#attempts: DialAttempt[] | undefined;
+	#tried: Set<string> | undefined;
 	#count = 0;
 	#current: Pick | undefined;
 	#beganMs = 0;
@@ -21,7 +25,7 @@ export class AttemptLog {
 
 	/** The first 16. */
 	get attempts(): readonly DialAttempt[] {
-		return this.#attempts;
+		return this.#attempts ?? NO_ATTEMPTS;
 	}
 
 	/** All, the one that goes on included. */
@@ -29,9 +33,9 @@ export class AttemptLog {
 		return this.#count;
 	}
 
-	/** Keys of the endpoints. */
+	/** Keys of the endpoints whose tries have ended. */
 	get tried(): ReadonlySet<string> {
-		return this.#tried;
+		return this.#tried ?? NONE_TRIED;
 	}
 
 	/** When the last try began; monotonic milliseconds. */
@@ -47,17 +51,22 @@ export class AttemptLog {
 	begin(pick: Pick): void {
 		this.#current = pick;
 		this.#count += 1;
-		this.#tried.add(pick.endpoint.key);
 		this.#beganMs = this.#clock.monotonicMs();
 	}
 
 	/** Ends the try that goes on; does nothing when none does. */
 	end(outcome: DialOutcome, errorCode: string | undefined): void {
 		if (this.#current === undefined) return;
+		const { key } = this.#current.endpoint;
 		if (outcome !== "local-error") this.#allLocal = false;
+		if (outcome !== "connected") {
+			this.#tried ??= new Set();
+			this.#tried.add(key);
+		}
+		this.#attempts ??= [];
 		if (this.#attempts.length < MAX_RECORDED) {
 			this.#attempts.push({
-				endpoint: this.#current.endpoint.key,
+				endpoint: key,
 				outcome,
 				durationMs: this.#clock.monotonicMs() - this.#beganMs,
 				errorCode,

@@ -1,4 +1,4 @@
-import type { DescriptorBudget } from "../descriptor-budget.ts";
+import type { DescriptorBudget } from "./descriptor-budget.ts";
 
 /** A client that has waited so long for its turn has most likely given up. A guess. */
 const MAX_WAIT_MS = 10_000;
@@ -16,8 +16,8 @@ export interface Applicant {
 
 export interface TcpAdmissionOptions {
 	readonly budget: DescriptorBudget;
-	/** Connections that may wait; their descriptors are outside the budget. */
-	readonly maxWaiting: number;
+	/** For connections that wait, one each; their descriptors are outside the budget. */
+	readonly waitingRoom: DescriptorBudget;
 	/** Connections that may be dialing at once; further ones are refused. */
 	readonly maxDialing: number;
 	/** Monotonic milliseconds. */
@@ -56,13 +56,13 @@ export class TcpAdmission {
 
 	/** Starts the applicant, lets it wait or refuses it. */
 	apply(applicant: Applicant): void {
-		const { budget, maxWaiting, now } = this.#options;
+		const { budget, waitingRoom, now } = this.#options;
 		if (!this.isPaused && budget.tryTake(PER_CONNECTION)) {
 			this.#admit(applicant);
 			return;
 		}
 		if (!this.isPaused) this.#options.onPaused();
-		if (this.#waiting.size < maxWaiting) this.#waiting.set(applicant, now());
+		if (waitingRoom.tryTake(1)) this.#waiting.set(applicant, now());
 		else applicant.refuse();
 	}
 
@@ -73,7 +73,7 @@ export class TcpAdmission {
 
 	/** The applicant has ended, in whatever state. */
 	left(applicant: Applicant): void {
-		if (this.#waiting.delete(applicant) || !this.#admitted.delete(applicant)) return;
+		if (this.#leaveRoom(applicant) || !this.#admitted.delete(applicant)) return;
 		this.#options.budget.give(PER_CONNECTION);
 		this.#letIn();
 	}
@@ -88,13 +88,19 @@ export class TcpAdmission {
 		}
 	}
 
+	#leaveRoom(applicant: Applicant): boolean {
+		const hasWaited = this.#waiting.delete(applicant);
+		if (hasWaited) this.#options.waitingRoom.give(1);
+		return hasWaited;
+	}
+
 	#letIn(): void {
 		// One that is let in may end at once and so call this again: the loop below goes on anyway.
 		if (this.#isLettingIn) return;
 		this.#isLettingIn = true;
 		for (const applicant of this.#waiting.keys()) {
 			if (!this.#options.budget.tryTake(PER_CONNECTION)) break;
-			this.#waiting.delete(applicant);
+			this.#leaveRoom(applicant);
 			this.#admit(applicant);
 		}
 		this.#isLettingIn = false;

@@ -1,0 +1,22 @@
+import type { DialOutcome } from "../services/connection-record.ts";
+
+/** What each error of connect(2) says; what is not here says "unreachable". */
+const OUTCOMES: Readonly<Record<string, "refused" | "timeout" | "local-error">> = {
+	ECONNREFUSED: "refused",
+	ECONNRESET: "refused",
+	ETIMEDOUT: "timeout",
+	EMFILE: "local-error",
+	ENFILE: "local-error",
+	ENOBUFS: "local-error",
+	ENOMEM: "local-error",
+	EAGAIN: "local-error",
+	EADDRINUSE: "local-error",
+	EADDRNOTAVAIL: "local-error",
+};
+
+/** What a failed dial says, by the system's error code. */
+export function dialOutcomeOf(
+	code: string | undefined,
+): Exclude<DialOutcome, "connected" | "abandoned"> {
+	return OUTCOMES[code ?? ""] ?? "unreachable";
+}

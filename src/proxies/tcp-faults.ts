@@ -1,0 +1,53 @@
+import type { Clock } from "../shared/clock.ts";
+import type { Log } from "../shared/log.ts";
+import { RecurringFailure } from "../shared/recurring.ts";
+
+/** What goes wrong with TCP connections on this node's side, as operators are told. */
+const TEXTS = {
+	paused: {
+		failing: "accepting paused: new connections wait for others to end",
+		recovered: "accepting resumed",
+	},
+	refused: { failing: "connections refused", recovered: "no connection refused any more" },
+	accept: { failing: "accepting fails", recovered: "accepting works again" },
+	local: {
+		failing: "dialing fails for want of descriptors, local ports or memory",
+		recovered: "dialing works again",
+	},
+} as const;
+
+export type TcpFaultKind = keyof typeof TEXTS;
+
+export interface TcpFault {
+	readonly kind: TcpFaultKind;
+	/** What went wrong, as a person would want to read it. */
+	readonly text: string;
+	readonly fields: object;
+}
+
+/** Logs each kind of fault when it begins and when it is over, however many there are. */
+export class TcpFaults {
+	readonly #failures: ReadonlyMap<TcpFaultKind, RecurringFailure>;
+
+	constructor(log: Log, clock: Clock) {
+		this.#failures = new Map(
+			Object.entries(TEXTS).map(([kind, texts]) => [
+				// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the keys of TEXTS
+				kind as TcpFaultKind,
+				new RecurringFailure({ log, clock, ...texts }),
+			]),
+		);
+	}
+
+	happened({ kind, text, fields }: TcpFault): void {
+		this.#failures.get(kind)?.failed(text, fields);
+	}
+
+	/** To be called about once a second. @param isPaused true while connections wait. */
+	sweep(isPaused: boolean): void {
+		for (const [kind, failure] of this.#failures) {
+			// While clients wait it is one pause, however often the last of them was let in meanwhile.
+			if (kind !== "paused" || !isPaused) failure.sweep();
+		}
+	}
+}
