@@ -19,6 +19,7 @@ const owners = {
 	zod: ["config"],
 	commander: ["cli"],
 	"ipaddr.js": ["services"],
+	koffi: ["proxies"],
 };
 
 /** Node's own doors to the outside. */

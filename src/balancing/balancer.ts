@@ -3,8 +3,8 @@ import type { DialOutcome } from "../services/connection-record.ts";
 import type { SessionAffinity as WantedAffinity } from "../services/objects.ts";
 import type { Endpoint } from "../services/service-port.ts";
 import { FailureMemory } from "./failure-memory.ts";
-import type { Balancer, BalancerStats, Candidate, Pick } from "./pick.ts";
-import { RoundRobin } from "./round-robin.ts";
+import type { Balancer, BalancerStats, Candidate, EndpointNews, Pick } from "./pick.ts";
+import { RoundRobin, type Turn } from "./round-robin.ts";
 import type { SessionAffinity, Sticky } from "./session-affinity.ts";
 import { SharedAffinity } from "./shared-affinity.ts";
 
@@ -22,8 +22,12 @@ export interface BalancerOptions {
 	readonly random: () => number;
 	/** Called whenever session affinity forgets a client because its table is full. */
 	readonly onAffinityEviction?: () => void;
+	/** Called when an endpoint failed, and when one that had failed answered: for those of other threads. */
+	readonly onNews?: ((endpointKey: string, news: EndpointNews) => void) | undefined;
 	/** Clients that session affinity remembers at most. */
 	readonly maxAffinityClients?: number;
+	/** Whose turn it is, where several threads choose for one ServicePort. */
+	readonly turn?: Turn | undefined;
 	/** The balancer of the same port's other pool, with which it shares session affinity. */
 	readonly sibling?: Balancer | undefined;
 }
@@ -46,11 +50,13 @@ class ServicePortBalancer implements Balancer {
 	readonly affinity: SharedAffinity;
 	readonly #rotation: RoundRobin;
 	readonly #failures: FailureMemory;
+	readonly #onNews: NonNullable<BalancerOptions["onNews"]>;
 
 	constructor(options: BalancerOptions) {
 		const { now, random, onAffinityEviction, maxAffinityClients, sibling } = options;
-		this.#rotation = new RoundRobin(random);
+		this.#rotation = new RoundRobin(random, options.turn);
 		this.#failures = new FailureMemory(now);
+		this.#onNews = options.onNews ?? (() => {});
 		this.affinity =
 			sibling?.affinity ??
 			new SharedAffinity({ now, onEviction: onAffinityEviction, maxClients: maxAffinityClients });
@@ -71,7 +77,7 @@ class ServicePortBalancer implements Balancer {
 	}
 
 	answered(endpoint: Endpoint, clientAddress: IpAddress): void {
-		this.#failures.answered(endpoint.key);
+		if (this.#failures.answered(endpoint.key)) this.#onNews(endpoint.key, "answered");
 		// One that was taken out of the list during the dial is no endpoint to come back to.
 		if (this.#rotation.has(endpoint.key)) {
 			this.affinity.table?.set(clientAddress, endpoint.key, "kept");
@@ -84,8 +90,14 @@ class ServicePortBalancer implements Balancer {
 
 	failed(endpoint: Endpoint, outcome: DialOutcome): void {
 		if (BLAMES_ENDPOINT[outcome] && this.#rotation.has(endpoint.key)) {
-			this.#failures.failed(endpoint.key);
+			if (this.#failures.failed(endpoint.key)) this.#onNews(endpoint.key, "failed");
 		}
+	}
+
+	note(endpointKey: string, news: EndpointNews): void {
+		if (!this.#rotation.has(endpointKey)) return;
+		if (news === "failed") this.#failures.failed(endpointKey);
+		else this.#failures.answered(endpointKey);
 	}
 
 	has(endpointKey: string): boolean {

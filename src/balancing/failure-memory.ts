@@ -64,7 +64,8 @@ export class FailureMemory {
 		failure.avoidUntilMs = this.#now() + PROBE_MS;
 	}
 
-	failed(endpointKey: string): void {
+	/** @returns whether it is avoided anew, or longer. */
+	failed(endpointKey: string): boolean {
 		const failure = this.#failures.get(endpointKey);
 		if (failure === undefined) {
 			this.#failures.set(endpointKey, {
@@ -73,18 +74,20 @@ export class FailureMemory {
 				penaltyMs: FIRST_PENALTY_MS,
 				probing: false,
 			});
-			return;
+			return true;
 		}
 		failure.failedAtMs = this.#now();
 		// Fifty connections that dialed at once fail at once: that is one failure, not fifty.
-		if (!failure.probing && this.#now() < failure.avoidUntilMs) return;
+		if (!failure.probing && this.#now() < failure.avoidUntilMs) return false;
 		failure.probing = false;
 		failure.penaltyMs = Math.min(MAX_PENALTY_MS, failure.penaltyMs * 2);
 		failure.avoidUntilMs = this.#now() + failure.penaltyMs;
+		return true;
 	}
 
-	answered(endpointKey: string): void {
-		this.#failures.delete(endpointKey);
+	/** @returns whether that is news. */
+	answered(endpointKey: string): boolean {
+		return this.#failures.delete(endpointKey);
 	}
 
 	/** Forgets the failure unless it is younger than `sinceMs`. */

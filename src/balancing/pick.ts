@@ -44,6 +44,9 @@ export interface Balancer {
 	/** A try at the endpoint ended so. "local-error" and "abandoned" say nothing of it and are ignored. */
 	failed(endpoint: Endpoint, outcome: DialOutcome): void;
 
+	/** What another balancer of the same ServicePort, in another thread, has found out of an endpoint. */
+	note(endpointKey: string, news: EndpointNews): void;
+
 	/** True while the endpoint is one that may be picked. */
 	has(endpointKey: string): boolean;
 
@@ -52,6 +55,9 @@ export interface Balancer {
 
 	stats(): BalancerStats;
 }
+
+/** An endpoint is to be tried last from now on, or is well again. */
+export type EndpointNews = "failed" | "answered";
 
 export interface BalancerStats {
 	readonly endpoints: number;

@@ -1,5 +1,30 @@
 import type { Endpoint } from "../services/service-port.ts";
 
+/** A place in a rotation, which several threads may share. */
+export interface Turn {
+	get(): number;
+	set(turn: number): void;
+	/** @returns false, and changes nothing, when it is not `from` any more. */
+	move(from: number, to: number): boolean;
+}
+
+class OwnTurn implements Turn {
+	#turn = 0;
+
+	get(): number {
+		return this.#turn;
+	}
+
+	set(turn: number): void {
+		this.#turn = turn;
+	}
+
+	move(_from: number, to: number): boolean {
+		this.#turn = to;
+		return true;
+	}
+}
+
 /**
  * Endpoints in rotation: n picks in a row take each of n endpoints once.
  *
@@ -10,12 +35,16 @@ export class RoundRobin {
 	readonly #random: () => number;
 	#endpoints: readonly Endpoint[] = [];
 	#places: ReadonlyMap<string, number> = new Map();
-	/** Index of the endpoint whose turn it is. */
-	#turn = 0;
+	/** Index of the endpoint whose turn it is; beyond the end after others have a longer list. */
+	readonly #turn: Turn;
 
-	/** @param random uniform in [0, 1): where a rotation starts, so that nodes and Services differ. */
-	constructor(random: () => number) {
+	/**
+	 * @param random uniform in [0, 1): where a rotation starts, so that nodes and Services differ.
+	 * @param turn of all who share this rotation; they are to have the same endpoints.
+	 */
+	constructor(random: () => number, turn: Turn = new OwnTurn()) {
 		this.#random = random;
+		this.#turn = turn;
 	}
 
 	get size(): number {
@@ -29,10 +58,11 @@ export class RoundRobin {
 		this.#endpoints = endpoints;
 		this.#places = new Map(endpoints.map((endpoint, index) => [endpoint.key, index]));
 		const kept = before.find((endpoint) => this.#places.has(endpoint.key));
-		this.#turn =
+		this.#turn.set(
 			kept === undefined
 				? Math.floor(this.#random() * endpoints.length)
-				: (this.#places.get(kept.key) ?? 0);
+				: (this.#places.get(kept.key) ?? 0),
+		);
 	}
 
 	get endpoints(): readonly Endpoint[] {
@@ -55,25 +85,35 @@ export class RoundRobin {
 	 * @param rank 0 is the best: the search ends there.
 	 */
 	next(rank: (endpoint: Endpoint) => number): Endpoint | undefined {
+		for (;;) {
+			const turn = this.#turn.get();
+			const place = this.#best(turn, rank);
+			if (place === undefined) return undefined;
+			// Another thread may have taken this place meanwhile.
+			if (this.#turn.move(turn, (place + 1) % this.#endpoints.length))
+				return this.#endpoints[place];
+		}
+	}
+
+	/** The place of the endpoint with the lowest rank, the first from this turn on. */
+	#best(turn: number, rank: (endpoint: Endpoint) => number): number | undefined {
 		const count = this.#endpoints.length;
-		let best: Endpoint | undefined;
 		let bestRank = Number.POSITIVE_INFINITY;
-		let bestPlace = 0;
+		let bestPlace: number | undefined;
 		for (let step = 0; step < count && bestRank > 0; step += 1) {
-			const place = (this.#turn + step) % count;
+			const place = (turn + step) % count;
 			const endpoint = this.#endpoints[place];
 			const endpointRank = endpoint === undefined ? bestRank : rank(endpoint);
 			if (endpointRank >= bestRank) continue;
-			best = endpoint;
 			bestRank = endpointRank;
 			bestPlace = place;
 		}
-		if (best !== undefined) this.#turn = (bestPlace + 1) % count;
-		return best;
+		return bestPlace;
 	}
 
 	/** The list from the endpoint on whose turn it is. */
 	#inTurn(): Endpoint[] {
-		return [...this.#endpoints.slice(this.#turn), ...this.#endpoints.slice(0, this.#turn)];
+		const turn = this.#turn.get();
+		return [...this.#endpoints.slice(turn), ...this.#endpoints.slice(0, turn)];
 	}
 }

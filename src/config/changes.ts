@@ -17,6 +17,7 @@ const APPLIED: Readonly<Record<keyof Config, "live" | "restart">> = {
 	proxyPortRange: "restart",
 	rules: "restart",
 	relay: "restart",
+	workers: "restart",
 	rulesSyncPeriodMs: "restart",
 	rulesMinSyncPeriodMs: "restart",
 	configSyncPeriodMs: "restart",

@@ -65,7 +65,9 @@ export interface Config {
 	/** Undefined: the kernel chooses. */
 	readonly proxyPortRange: PortRange | undefined;
 	readonly rules: "auto" | "iptables" | "none";
-	readonly relay: "auto" | "stream";
+	readonly relay: "auto" | "stream" | "syscall";
+	/** Undefined: as many as there are processors, at most 4. */
+	readonly workers: number | undefined;
 	/** How long the packet rules may differ from what they should be, in milliseconds. */
 	readonly rulesSyncPeriodMs: number;
 	/** Rules are not applied more often than this, in milliseconds; 0: no limit. */

@@ -166,8 +166,15 @@ const relayFlags = {
 		group: "Relaying",
 		placeholder: "ENGINE",
 		default: "auto",
-		help: "what moves the bytes: auto or stream",
-		parse: oneOf("auto", "stream"),
+		help: "what moves the bytes: stream (one thread, wherever Node runs), syscall (worker threads and Linux system calls; UDP still as stream), or auto: stream",
+		parse: oneOf("auto", "stream", "syscall"),
+	}),
+	workers: flag({
+		group: "Relaying",
+		placeholder: "NUMBER",
+		default: "",
+		help: "worker threads of --relay syscall, 1 to 16; empty: as many as processors, at most 4",
+		parse: integerOrEmpty(1, 16),
 	}),
 	"proxy-port-range": flag({
 		group: "Relaying",

@@ -94,6 +94,7 @@ function buildConfig(
 		proxyPortRange: values.get("proxy-port-range"),
 		rules: values.get("rules"),
 		relay: values.get("relay"),
+		workers: values.get("workers"),
 		rulesSyncPeriodMs,
 		rulesMinSyncPeriodMs,
 		configSyncPeriodMs: values.get("config-sync-period"),

@@ -71,16 +71,19 @@ function nodePortList(selection: NodePortSelection): readonly string[] {
 /** @returns arguments as a program gets them, unquoted. */
 export function flagsBeyondFile(config: Config): readonly string[] {
 	const flags: string[] = [];
-	const add = (name: string, text: string) => flags.push(`--${name}`, text);
+	const add = (name: string, text: string | undefined) => {
+		if (text !== undefined) flags.push(`--${name}`, text);
+	};
 	for (const path of config.manifests) add("manifests", path);
-	if (config.cluster?.master !== undefined) add("master", config.cluster.master);
-	if (config.serviceProxyName !== undefined) add("service-proxy-name", config.serviceProxyName);
+	add("master", config.cluster?.master);
+	add("service-proxy-name", config.serviceProxyName);
 	// In the file, empty and 0 mean the default.
 	if (config.healthzBindAddress === undefined) add("healthz-bind-address", "");
 	if (config.metricsBindAddress === undefined) add("metrics-bind-address", "");
 	if (config.oomScoreAdj === undefined) add("oom-score-adj", "");
 	if (config.rulesMinSyncPeriodMs === 0) add("iptables-min-sync-period", "0");
 	add("relay", config.relay);
+	add("workers", config.workers?.toString());
 	add("rules", config.rules);
 	add("dial-timeouts", config.dialTimeoutsMs.map(formatDuration).join(","));
 	add("half-close-timeout", formatDuration(config.halfCloseIdleMs));

@@ -10,7 +10,7 @@ import {
 import { SystemdNotifier } from "../observe/systemd.ts";
 import { planDescriptors } from "../proxies/descriptor-budget.ts";
 import { readDescriptorLimit } from "../proxies/descriptor-limit.ts";
-import type { RelayEngine } from "../proxies/engine.ts";
+import type { LiveConnection, RelayEngine } from "../proxies/engine.ts";
 import { createCommandRunner } from "../rules/command-runner.ts";
 import type { Snapshot } from "../services/objects.ts";
 import { createServicePortPlanner, type ServicePortPlan } from "../services/plan-service-ports.ts";
@@ -25,7 +25,13 @@ import { NodeWatch } from "./node-watch.ts";
 import { createObservation, engineHooks, type Observation } from "./observation.ts";
 import { adjustOomScore } from "./oom-score.ts";
 import { PlanNotices } from "./plan-notices.ts";
-import { type DaemonFacts, healthFacts, metricsFacts, statusReport } from "./reports.ts";
+import {
+	type DaemonFacts,
+	healthFacts,
+	metricsFacts,
+	type RelayFacts,
+	statusReport,
+} from "./reports.ts";
 import { Rounds } from "./rounds.ts";
 import { RulesDriver } from "./rules-driver.ts";
 import { countChanges } from "./snapshot-changes.ts";
@@ -88,8 +94,8 @@ class NodeDaemon implements Daemon {
 		const { log } = this.#observation;
 		this.#metrics = createMetrics({
 			version: options.version,
-			facts: () => metricsFacts(this.#facts()),
-			liveConnections: () => this.#running?.engine.connections() ?? [],
+			facts: async () => metricsFacts(this.#facts(), await this.#failingEndpoints()),
+			liveConnections: () => this.#connections(),
 		});
 		this.#rules = new RulesDriver({
 			mode: config.rules === "none" ? "none" : "iptables",
@@ -246,8 +252,12 @@ class NodeDaemon implements Daemon {
 			health: () => healthFacts(this.#facts()),
 			onHealthAnswer: (path, status) => this.#metrics.sync.healthAnswered(path, status),
 			metrics: this.#metrics,
-			status: () => statusReport(this.#facts()),
-			connections: () => this.#running?.engine.connections() ?? [],
+			status: async () =>
+				statusReport(this.#facts(), {
+					connections: await this.#connections(),
+					failingEndpoints: await this.#failingEndpoints(),
+				}),
+			connections: () => this.#connections(),
 			feed,
 			connectionLog,
 			log: log.child({ room: "observe" }),
@@ -345,6 +355,14 @@ class NodeDaemon implements Daemon {
 		});
 	}
 
+	async #connections(): Promise<readonly LiveConnection[]> {
+		return (await this.#running?.engine.connections()) ?? [];
+	}
+
+	async #failingEndpoints(): Promise<RelayFacts["failingEndpoints"]> {
+		return (await this.#running?.engine.failingEndpoints()) ?? new Map();
+	}
+
 	#facts(): DaemonFacts {
 		const { log, connectionLog } = this.#observation;
 		const running = this.#running;
@@ -360,8 +378,6 @@ class NodeDaemon implements Daemon {
 			rules: this.#rules.keeper?.facts(),
 			engine: running?.engine.stats(),
 			serviceHealth: running?.serviceHealth,
-			failingEndpoints: () => running?.engine.failingEndpoints() ?? new Map(),
-			connections: () => running?.engine.connections() ?? [],
 			logConnections: connectionLog.mode,
 			logLinesDropped: log.droppedLines(),
 			connectionLogLeftOut: connectionLog.leftOut(),

@@ -4,7 +4,7 @@ import { createStreamEngine, type StreamEngineOptions } from "../proxies/stream/
 import type { PreviousBinding } from "../rules/previous.ts";
 import type { Port } from "../services/port.ts";
 import type { ServicePortKey } from "../services/service-port.ts";
-import { describeError } from "../shared/errors.ts";
+import { describeError, UserProxyError } from "../shared/errors.ts";
 import type { Log } from "../shared/log.ts";
 import type { NodeWatch } from "./node-watch.ts";
 import type { RulesDriver } from "./rules-driver.ts";
@@ -25,13 +25,34 @@ type RelayOptions = Pick<
 /** The engine that the configuration asks for, on a predecessor's ports where there are rules of one. */
 export async function openEngine(config: Config, parts: EngineParts): Promise<RelayEngine> {
 	const { node, hooks, log } = parts;
-	return createStreamEngine({
+	const options: StreamEngineOptions = {
 		...relayOptionsOf(config),
 		udpAddress: (family) => node.addressOf(family),
 		preferredPorts: await findPreferredPorts(parts),
 		hooks,
 		log: log.child({ room: "proxies" }),
-	});
+	};
+	if (config.relay !== "syscall") return createStreamEngine(options);
+	try {
+		// Not at the top: where the library for system calls is missing, it cannot even be loaded.
+		const { createSyscallEngine } = await import("../proxies/syscall/syscall-engine.ts");
+		return createSyscallEngine({ ...options, workers: config.workers });
+	} catch (error) {
+		throw new NoSyscallEngineError(error);
+	}
+}
+
+/** `--relay syscall` where that engine cannot work. */
+class NoSyscallEngineError extends UserProxyError {
+	readonly code = "NO_SYSCALL_ENGINE";
+	readonly retriable = false;
+
+	constructor(cause: unknown) {
+		const why = describeError(cause);
+		super(`Cannot relay with --relay syscall: ${why} (--relay stream does without)`, {
+			cause,
+		});
+	}
 }
 
 /** What the configuration says about relaying, in the engine's words. */

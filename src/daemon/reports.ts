@@ -25,10 +25,6 @@ export interface DaemonFacts {
 	readonly engine: EngineStats | undefined;
 	/** Undefined before the start is over. */
 	readonly serviceHealth: Pick<ServiceHealthServers, "openPorts" | "problems"> | undefined;
-	/** As RelayEngine has it. Asked for only where it is told. */
-	failingEndpoints(): ReadonlyMap<ServicePortKey, readonly string[]>;
-	/** Asked for only where each connection counts: there may be very many. */
-	connections(): readonly LiveConnection[];
 	readonly logConnections: Config["logConnections"];
 	readonly logLinesDropped: number;
 	readonly connectionLogLeftOut: number;
@@ -36,8 +32,14 @@ export interface DaemonFacts {
 	readonly monotonicMs: number;
 }
 
+/** What an engine is asked for, as RelayEngine has it. */
+export interface RelayFacts {
+	readonly failingEndpoints: ReadonlyMap<ServicePortKey, readonly string[]>;
+	readonly connections: readonly LiveConnection[];
+}
+
 /** For `kube-userproxy status`. */
-export function statusReport(facts: DaemonFacts): StatusReport {
+export function statusReport(facts: DaemonFacts, relay: RelayFacts): StatusReport {
 	const { sync, rules } = facts;
 	return {
 		version: facts.version,
@@ -53,7 +55,7 @@ export function statusReport(facts: DaemonFacts): StatusReport {
 		},
 		lastSyncAtMs: sync.modelDoneAtMs,
 		logConnections: facts.logConnections,
-		servicePorts: servicePortReports(facts),
+		servicePorts: servicePortReports(facts, relay),
 	};
 }
 
@@ -62,13 +64,10 @@ function describeRules({ variant, version }: RulesFacts): string {
 	return `iptables ${version ?? ""} (${variant === "nft" ? "nf_tables" : "legacy"})`;
 }
 
-function servicePortReports(facts: DaemonFacts): readonly ServicePortReport[] {
+function servicePortReports(facts: DaemonFacts, relay: RelayFacts): readonly ServicePortReport[] {
 	const { sync } = facts;
-	const live = Map.groupBy(
-		facts.connections(),
-		({ protocol, service }) => `${protocol} ${service}`,
-	);
-	const failing = facts.failingEndpoints();
+	const live = Map.groupBy(relay.connections, ({ protocol, service }) => `${protocol} ${service}`);
+	const failing = relay.failingEndpoints;
 	const proxyPorts = new Map(sync.bindings.map(({ key, proxyPort }) => [key, proxyPort]));
 	return sync.servicePorts.map((servicePort) => ({
 		name: servicePort.name,
@@ -120,7 +119,10 @@ export function healthFacts(facts: DaemonFacts): HealthFacts {
 }
 
 /** For /metrics. */
-export function metricsFacts(facts: DaemonFacts): MetricsFacts {
+export function metricsFacts(
+	facts: DaemonFacts,
+	failingEndpoints: RelayFacts["failingEndpoints"],
+): MetricsFacts {
 	const { sync, rules, engine, serviceHealth, wallMs } = facts;
 	return {
 		ready: facts.isReady && !facts.isStopping,
@@ -131,7 +133,7 @@ export function metricsFacts(facts: DaemonFacts): MetricsFacts {
 			failing: problem !== undefined,
 			rejectedObjects: rejected.length,
 		})),
-		engine: engine && { ...engine, failingEndpoints: countFailing(facts.failingEndpoints()) },
+		engine: engine && { ...engine, failingEndpoints: countFailing(failingEndpoints) },
 		servicePorts: sync.servicePorts.length,
 		listenProblems: sync.listenProblems.size,
 		healthChecks: serviceHealth && {

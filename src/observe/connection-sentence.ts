@@ -24,6 +24,7 @@ const ENDS: Readonly<Record<ConnectionEnd, { readonly words: string; readonly st
 		"endpoint-gone": { words: "endpoint gone", style: "yellow" },
 		stopped: { words: "cut by stop", style: "yellow" },
 		overload: { words: "refused, node overloaded", style: "red" },
+		"relay-failed": { words: "cut, the relay failed", style: "red" },
 	};
 
 type EndStyle = "green" | "yellow" | "red";

@@ -63,6 +63,7 @@ interface EngineFacts {
 	readonly droppedDatagramsByReason: ReadonlyMap<string, number>;
 	readonly evictedFlows: number;
 	readonly affinityEvictions: number;
+	readonly workerFailures: number;
 	/** Endpoints that failed lately and are tried last, counted in each ServicePort. */
 	readonly failingEndpoints: number;
 	readonly overloadRefusals: number;
@@ -72,8 +73,9 @@ interface EngineFacts {
 export interface MetricsOptions {
 	readonly version: string;
 	/** Called once per scrape. */
-	readonly facts: () => MetricsFacts;
-	readonly liveConnections: () => Iterable<LiveBytes>;
+	readonly facts: () => Promise<MetricsFacts>;
+	/** Called once per scrape. */
+	readonly liveConnections: () => Promise<Iterable<LiveBytes>>;
 	readonly clock?: Clock;
 	readonly maxServices?: number;
 }
@@ -95,7 +97,11 @@ export function createMetrics(options: MetricsOptions): Metrics {
 	for (const name of TOO_COSTLY) registry.removeSingleMetric(name);
 	const services = new ServiceMetrics(options.maxServices);
 	const sync = new SyncMetrics(registry, options.clock ?? systemClock);
-	let facts = options.facts;
+	let latest: MetricsFacts | undefined;
+	const facts = (): MetricsFacts => {
+		if (latest === undefined) throw new TypeError("Cannot tell facts before they are asked for");
+		return latest;
+	};
 	addBuildInfo(registry, options.version);
 	addSourceSeries(registry, () => facts());
 	addStateSeries(registry, () => facts());
@@ -104,10 +110,10 @@ export function createMetrics(options: MetricsOptions): Metrics {
 
 	const renderNow = async (): Promise<string> => {
 		// All that comes from the facts tells of one moment.
-		const now = options.facts();
-		facts = () => now;
+		latest = await options.facts();
+		const live = await options.liveConnections();
 		let text = await registry.metrics();
-		for (const piece of serviceSeries(services, options.liveConnections)) {
+		for (const piece of serviceSeries(services, live)) {
 			text += piece;
 			// oxlint-disable-next-line no-await-in-loop -- the relay gets its turn between two pieces
 			await setImmediate();
@@ -277,6 +283,11 @@ function addEngineSeries(registry: Registry, facts: () => EngineFacts | undefine
 		"affinity_evictions_total",
 		"Clients that session affinity forgot because a ServicePort had too many",
 		({ affinityEvictions }) => affinityEvictions,
+	);
+	counter(
+		"worker_failures_total",
+		"Relay workers that ended by an error and were replaced",
+		({ workerFailures }) => workerFailures,
 	);
 	counter(
 		"overload_refusals_total",

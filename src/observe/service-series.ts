@@ -19,7 +19,7 @@ export interface LiveBytes {
  */
 export function* serviceSeries(
 	services: ServiceMetrics,
-	liveConnections: () => Iterable<LiveBytes>,
+	liveConnections: Iterable<LiveBytes>,
 ): Generator<string> {
 	yield head(
 		"connections_total",
@@ -34,7 +34,7 @@ export function* serviceSeries(
 		"counter",
 		"Bytes relayed, in: from clients to endpoints, out: back; living connections included",
 	);
-	yield bytes(services, liveConnections());
+	yield bytes(services, liveConnections);
 	yield head(
 		"dial_attempts_total",
 		"counter",

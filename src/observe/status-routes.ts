@@ -25,9 +25,9 @@ const MAX_LISTED = 10_000;
 const MAX_BODY_BYTES = 1_024;
 
 export interface StatusRoutesOptions {
-	readonly status: () => StatusReport;
+	readonly status: () => Promise<StatusReport>;
 	/** Oldest first. */
-	readonly connections: () => readonly ConnectionReport[];
+	readonly connections: () => Promise<readonly ConnectionReport[]>;
 	readonly feed: ConnectionFeed;
 	readonly connectionLog: ConnectionLog;
 	/** Ends every endless answer. */
@@ -38,7 +38,10 @@ export interface StatusRoutesOptions {
 export function statusRoutes(options: StatusRoutesOptions): readonly (readonly [string, Route])[] {
 	const { status, connectionLog } = options;
 	return [
-		[STATUS_PATH, { localOnly: true, get: ({ response }) => sendJson(response, 200, status()) }],
+		[
+			STATUS_PATH,
+			{ localOnly: true, get: async ({ response }) => sendJson(response, 200, await status()) },
+		],
 		[CONNECTIONS_PATH, connectionsRoute(options)],
 		[RECENT_CONNECTIONS_PATH, recentRoute(options)],
 		[CONNECTION_EVENTS_PATH, eventsRoute(options)],
@@ -54,8 +57,10 @@ export function statusRoutes(options: StatusRoutesOptions): readonly (readonly [
 }
 
 function connectionsRoute({ connections }: StatusRoutesOptions): Route {
-	return filtered(({ response }, filter) => {
-		const matching = connections().filter((connection) => matchesFilter(connection, filter));
+	return filtered(async ({ response }, filter) => {
+		const matching = (await connections()).filter((connection) =>
+			matchesFilter(connection, filter),
+		);
 		const report: ConnectionsReport = {
 			connections: matching.slice(-MAX_LISTED),
 			total: matching.length,
@@ -85,13 +90,15 @@ function eventsRoute({ feed, signal }: StatusRoutesOptions): Route {
 }
 
 /** A route for this host's people whose query says which connections are meant. */
-function filtered(answer: (exchange: Exchange, filter: ConnectionFilter) => void): Route {
+function filtered(
+	answer: (exchange: Exchange, filter: ConnectionFilter) => void | Promise<void>,
+): Route {
 	return {
 		localOnly: true,
-		get(exchange) {
+		async get(exchange) {
 			const filter = parseFilter(exchange.query);
 			if (typeof filter === "string") sendText(exchange.response, 400, filter);
-			else answer(exchange, filter);
+			else await answer(exchange, filter);
 		},
 	};
 }

@@ -36,13 +36,13 @@ export interface RelayEngine {
 	retire(referenced: ReadonlySet<ServicePortKey>): void;
 
 	/** TCP connections that live now and UDP flows that are in the table, newest last. */
-	connections(): LiveConnection[];
+	connections(): Promise<LiveConnection[]>;
 
 	/**
 	 * Keys of the endpoints that failed lately and are tried last at present, by ServicePort; only
 	 * ServicePorts that have some.
 	 */
-	failingEndpoints(): ReadonlyMap<ServicePortKey, readonly string[]>;
+	failingEndpoints(): Promise<ReadonlyMap<ServicePortKey, readonly string[]>>;
 
 	stats(): EngineStats;
 
@@ -92,6 +92,8 @@ export interface EngineStats {
 	readonly evictedFlows: number;
 	/** Clients that session affinity forgot because a ServicePort had too many, since the start. */
 	readonly affinityEvictions: number;
+	/** Threads that ended and were replaced, since the start. */
+	readonly workerFailures: number;
 	/** TCP connections refused for want of descriptors since the start. */
 	readonly overloadRefusals: number;
 	/** True while new TCP connections wait for descriptors. */

@@ -14,7 +14,8 @@ export interface ServicePortListener {
 	readonly proxyPort: Port;
 	/** The one address that it is bound to, or undefined for all of its family. */
 	readonly listenAddress: IpAddress | undefined;
-	readonly balancer: Balancer;
+	/** Where this thread chooses for it. */
+	readonly balancer?: Balancer;
 
 	/** Keys of the endpoints that are tried last at present, because they failed lately. */
 	failingEndpoints(): readonly string[];

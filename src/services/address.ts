@@ -14,7 +14,8 @@ declare const ipAddressBrand: unique symbol;
  * One IP address in canonical text: dotted quad, or RFC 5952 for IPv6 ("fd10::1").
  *
  * Equal addresses are equal strings; an IPv4-mapped IPv6 address ("::ffff:10.0.0.1") is the IPv4
- * address. Has no zone ("%eth0") and no prefix length. Made only by {@link parseIpAddress}.
+ * address. Has no zone ("%eth0") and no prefix length. Made only by {@link parseIpAddress} and
+ * {@link ipAddressOf}.
  */
 export type IpAddress = string & { readonly [ipAddressBrand]: true };
 
@@ -27,6 +28,24 @@ export function parseIpAddress(text: string): IpAddress | undefined {
 	return branded(
 		parsed.isIPv4MappedAddress() ? parsed.toIPv4Address().toString() : parsed.toRFC5952String(),
 	);
+}
+
+/**
+ * The address of these bytes, in network order: 4 or 16 of them.
+ *
+ * @throws {Error} for another number of bytes.
+ */
+export function ipAddressOf(bytes: Uint8Array): IpAddress {
+	if (bytes.length === 4) return branded(`${bytes[0]}.${bytes[1]}.${bytes[2]}.${bytes[3]}`);
+	const parsed = new ipaddr.IPv6([...bytes]);
+	return branded(
+		parsed.isIPv4MappedAddress() ? parsed.toIPv4Address().toString() : parsed.toRFC5952String(),
+	);
+}
+
+/** In network order: 4 or 16 bytes. */
+export function ipBytesOf(address: IpAddress): readonly number[] {
+	return ipaddr.parse(address).toByteArray();
 }
 
 export function ipFamilyOf(address: IpAddress): IpFamily {

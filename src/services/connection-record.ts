@@ -105,4 +105,6 @@ export type ConnectionEnd =
 	/** The ServicePort went away (UDP), or the daemon stopped and the drain time was over. */
 	| "stopped"
 	/** This node's own limits: descriptors, pending dials. */
-	| "overload";
+	| "overload"
+	/** The thread that relayed it failed; the log has the cause. */
+	| "relay-failed";

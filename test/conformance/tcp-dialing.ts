@@ -68,6 +68,7 @@ export function describeDialing(createEngine: CreateEngine): void {
 			// One of the first two begins with the endpoint that refuses.
 			await lab.ask(port, "1");
 			await lab.ask(port, "2");
+			await lab.settled();
 			const record = lab.records.find(({ attemptCount }) => attemptCount === 2);
 			expect(record).toMatchObject({
 				service: "shop/cart:http",
@@ -111,12 +112,14 @@ export function describeDialing(createEngine: CreateEngine): void {
 		const servicePort = aServicePort({ endpoints: [refusing] });
 		const { bindings } = await lab.reconcile(servicePort);
 		const port = bindings[0]?.proxyPort ?? 0;
-		expect(lab.engine.failingEndpoints()).toEqual(new Map());
+		expect(await lab.engine.failingEndpoints()).toEqual(new Map());
 		await endOf(lab.dial(port));
-		expect(lab.engine.failingEndpoints()).toEqual(new Map([[servicePort.key, [refusing.key]]]));
+		expect(await lab.engine.failingEndpoints()).toEqual(
+			new Map([[servicePort.key, [refusing.key]]]),
+		);
 		await lab.endpoint((socket) => socket.pipe(socket), { port: refusing.port });
 		expect(await lab.ask(port, "hello")).toBe("hello");
-		expect(lab.engine.failingEndpoints()).toEqual(new Map());
+		expect(await lab.engine.failingEndpoints()).toEqual(new Map());
 	});
 
 	it("an endpoint that is a proxy port of this node is no endpoint: nothing goes round", async () => {
@@ -138,6 +141,7 @@ export function describeDialing(createEngine: CreateEngine): void {
 			const answers = await lab.askMany(port, 1000, 10);
 			expect(count(answers, "1") + count(answers, "2")).toBe(1000);
 			// Those that came before its first failure, and one after each penalty.
+			await lab.settled();
 			expect(timeouts()).toBeGreaterThan(0);
 			expect(timeouts()).toBeLessThan(30);
 		});
@@ -151,6 +155,7 @@ export function describeDialing(createEngine: CreateEngine): void {
 			const asked = Array.from({ length: 50 }, (_, index) => `request ${index}`);
 			const answers = await Promise.all(asked.map((request) => lab.ask(port, request)));
 			expect(answers).toEqual(asked);
+			await lab.settled();
 			for (const { attempts } of lab.records) {
 				expect(new Set(attempts.map(({ endpoint }) => endpoint)).size).toBe(attempts.length);
 			}
@@ -162,11 +167,10 @@ export function describeDialing(createEngine: CreateEngine): void {
 				aServicePort({ name: "slow", endpoints: [silent.endpoint] }),
 			);
 			const clients = Array.from({ length: 20 }, () => lab.dial(bindings[0]?.proxyPort ?? 0));
-			await until(() => lab.engine.connections().length === 20, "all to be accepted");
-			expect(countsOf(lab.engine.connections().map(({ state }) => state))).toEqual({ dialing: 20 });
-			expect(lab.engine.connections().map(({ endpoint }) => endpoint)).toEqual(
-				clients.map(() => undefined),
-			);
+			await until(async () => (await lab.engine.connections()).length === 20, "all to be accepted");
+			const live = await lab.engine.connections();
+			expect(countsOf(live.map(({ state }) => state))).toEqual({ dialing: 20 });
+			expect(live.map(({ endpoint }) => endpoint)).toEqual(clients.map(() => undefined));
 		});
 	});
 
@@ -181,6 +185,7 @@ export function describeDialing(createEngine: CreateEngine): void {
 				const socket = lab.dial(port);
 				socket.end(request);
 				const answer = await readToEnd(socket);
+				await lab.settled();
 				const record = lab.records.at(-1);
 				if (record?.attempts[0]?.outcome === "timeout") return answer;
 			}
@@ -207,7 +212,10 @@ export function describeDialing(createEngine: CreateEngine): void {
 			lab = new TcpLab(createEngine, { dialTimeoutsMs: [60_000, 60_000] });
 			const silent = await lab.silentEndpoint();
 			const client = await lab.connect(await lab.serve({ endpoints: [silent.endpoint] }));
-			await until(() => lab.engine.connections().length > 0, "the client to be accepted");
+			await until(
+				async () => (await lab.engine.connections()).length > 0,
+				"the client to be accepted",
+			);
 			client.resetAndDestroy();
 			expect(await lab.record()).toMatchObject({
 				end: "client-gone",
@@ -236,6 +244,7 @@ export function describeDialing(createEngine: CreateEngine): void {
 		it("keeps a client at its endpoint", async () => {
 			const port = await serveSticky(await lab.numbered(3));
 			expect(Object.values(countsOf(await lab.askMany(port, 30, 10)))).toEqual([30]);
+			await lab.settled();
 			const affinities = lab.records.map(({ affinity }) => affinity);
 			expect(count(affinities, "assigned")).toBeGreaterThan(0);
 			expect(count(affinities, "assigned") + count(affinities, "kept")).toBe(30);
@@ -248,8 +257,10 @@ export function describeDialing(createEngine: CreateEngine): void {
 			await servers[first - 1]?.close();
 			const second = await lab.ask(port);
 			expect(second).not.toBe(String(first));
+			await lab.settled();
 			expect(lab.records.at(-1)).toMatchObject({ affinity: "moved", attemptCount: 2 });
 			expect(countsOf(await lab.askMany(port, 20, 5))).toEqual({ [second]: 20 });
+			await lab.settled();
 			expect(lab.records.at(-1)).toMatchObject({ affinity: "kept", attemptCount: 1 });
 		});
 

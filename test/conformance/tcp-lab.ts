@@ -134,6 +134,15 @@ export class TcpLab {
 		return answers;
 	}
 
+	/** Waits until every connection is over and has its record. */
+	async settled(): Promise<void> {
+		await until(
+			async () =>
+				(await this.engine.connections()).length === 0 && this.records.length === this.starts,
+			"every connection to be over",
+		);
+	}
+
 	/** The only record, once it is there. */
 	async record(): Promise<ConnectionRecord> {
 		await until(() => this.records.length > 0, "a record");
@@ -165,9 +174,12 @@ export function openSockets(): number {
 }
 
 /** Waits until the condition holds. */
-export async function until(condition: () => boolean, what: string): Promise<void> {
+export async function until(
+	condition: () => boolean | Promise<boolean>,
+	what: string,
+): Promise<void> {
 	const deadlineMs = performance.now() + PATIENCE_MS;
-	while (!condition()) {
+	while (!(await condition())) {
 		if (performance.now() > deadlineMs) throw new Error(`Waited in vain for ${what}`);
 		await new Promise((resolve) => setTimeout(resolve, 5));
 	}

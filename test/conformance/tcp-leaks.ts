@@ -78,7 +78,7 @@ export function describeLeaks(createEngine: CreateEngine): void {
 			const port = await lab.serve({ endpoints: [saysBye.endpoint] });
 			const left = await leftBehind(port, async (client) => {
 				expect((await readToEnd(client)).toString()).toBe("bye");
-				await until(() => lab.engine.connections().length === 0, "all to be over");
+				await until(async () => (await lab.engine.connections()).length === 0, "all to be over");
 				// Nobody reads after the end, so only a write finds the reset.
 				client.write("still there?");
 				await once(client, "error");
@@ -107,7 +107,7 @@ export function describeLeaks(createEngine: CreateEngine): void {
 			const left = await leftBehind(port, async (client, accepted) => {
 				await accepted;
 				client.resetAndDestroy();
-				await until(() => lab.engine.connections().length === 0, "all to be over");
+				await until(async () => (await lab.engine.connections()).length === 0, "all to be over");
 			});
 			expect([left, ends()]).toEqual([0, { "client-gone": TIMES }]);
 		});

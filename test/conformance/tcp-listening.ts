@@ -100,6 +100,7 @@ export function describeListening(createEngine: CreateEngine): void {
 			expect(problems).toEqual([]);
 			const port = bindings.find(({ family }) => family === "ipv6")?.proxyPort ?? 0;
 			expect(await reach(port, "::1")).toBe("hello");
+			await lab.settled();
 			expect(lab.records[0]).toMatchObject({ family: "ipv6", endpoint: six.endpoint.key });
 			expect(lab.records[0]?.client).toMatch(/^\[::1\]:\d+$/);
 			expect(await reach(port, "127.0.0.1")).toBe("ECONNREFUSED");
@@ -158,7 +159,7 @@ export function describeListening(createEngine: CreateEngine): void {
 			const cart = serving("cart");
 			const port = await lab.serve({ endpoints: [echo.endpoint] });
 			const client = await lab.connect(port);
-			await until(() => lab.engine.connections()[0]?.state === "open", "the relay");
+			await until(async () => (await lab.engine.connections())[0]?.state === "open", "the relay");
 			expect(await lab.reconcile()).toEqual({ bindings: [], problems: [] });
 			expect(await reach(port)).toBe("hello");
 			lab.engine.retire(new Set([cart.key]));
@@ -184,6 +185,7 @@ export function describeListening(createEngine: CreateEngine): void {
 			await restart({ halfCloseIdleMs: 200 });
 			const port = await lab.serve({ endpoints: [echo.endpoint] });
 			const idle = await lab.connect(port);
+			await until(async () => (await lab.engine.connections())[0]?.state === "open", "the relay");
 			const held = await lab.endpoint((socket) => socket.end("bye"));
 			await lab.serve({ endpoints: [held.endpoint] });
 			const half = await lab.connect(port);
@@ -214,12 +216,12 @@ export function describeListening(createEngine: CreateEngine): void {
 			const port = await lab.serve({ endpoints: [echo.endpoint] });
 			const relayed = [];
 			for (let index = 0; index < 6; index += 1) relayed.push(await lab.connect(port));
-			const open = () =>
+			const open = async () =>
 				count(
-					lab.engine.connections().map(({ state }) => state),
+					(await lab.engine.connections()).map(({ state }) => state),
 					"open",
 				);
-			await until(() => open() === 6, "six relays");
+			await until(async () => (await open()) === 6, "six relays");
 			expect(lab.engine.stats()).toMatchObject({ acceptPaused: false, overloadRefusals: 0 });
 
 			const waiting = [await lab.connect(port), await lab.connect(port)];
@@ -230,9 +232,11 @@ export function describeListening(createEngine: CreateEngine): void {
 				waitingConnections: 2,
 				overloadRefusals: 1,
 			});
+			await until(() => lab.records.length > 0, "the record of the one that was refused");
 			expect(lab.records).toMatchObject([{ end: "overload", attemptCount: 0 }]);
 
 			for (const socket of [...relayed, ...waiting]) expect(await echoes(socket)).toBe("end");
+			await lab.settled();
 			expect(countsOf(lab.records.map(({ end }) => end))).toEqual({ overload: 1, closed: 8 });
 			expect(lab.engine.stats()).toMatchObject({ acceptPaused: false, waitingConnections: 0 });
 			const said = () => lab.log.lines.filter(({ message }) => message.startsWith("accepting"));
@@ -257,7 +261,7 @@ export function describeListening(createEngine: CreateEngine): void {
 		it("drain waits for connections, and says how many are left when it has waited enough", async () => {
 			const port = await lab.serve({ endpoints: [echo.endpoint] });
 			const client = await lab.connect(port);
-			await until(() => lab.engine.connections().length === 1, "the relay");
+			await until(async () => (await lab.engine.connections()).length === 1, "the relay");
 			expect(await lab.engine.drain(10)).toBe(1);
 			const drained = lab.engine.drain(60_000);
 			client.end();
@@ -275,15 +279,15 @@ export function describeListening(createEngine: CreateEngine): void {
 			);
 			const open = await lab.connect(port);
 			const dialing = await lab.connect(bindings[1]?.proxyPort ?? 0);
-			await until(() => lab.engine.connections().length === 2, "both");
-			await until(() => lab.engine.connections()[0]?.state === "open", "the relay");
+			await until(async () => (await lab.engine.connections()).length === 2, "both");
+			await until(async () => (await lab.engine.connections())[0]?.state === "open", "the relay");
 			const ends = Promise.all([endOf(open), endOf(dialing)]);
 			await lab.engine.close();
 			await lab.engine.close();
 			expect(await ends).toEqual(["ECONNRESET", "ECONNRESET"]);
 			expect(lab.records.map(({ end }) => end)).toEqual(["stopped", "stopped"]);
 			expect(await reach(port)).toBe("ECONNREFUSED");
-			expect(lab.engine.connections()).toEqual([]);
+			expect(await lab.engine.connections()).toEqual([]);
 		});
 	});
 }

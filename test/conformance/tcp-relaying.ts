@@ -32,7 +32,10 @@ export function describeRelaying(createEngine: CreateEngine): void {
 		const endpoint = await lab.endpoint((socket) => servers.push(socket));
 		const client = await lab.connect(await lab.serve({ endpoints: [endpoint.endpoint] }));
 		await until(() => servers.length > 0, "the endpoint to accept");
-		await until(() => lab.engine.connections()[0]?.state === "open", "the relay to be open");
+		await until(
+			async () => (await lab.engine.connections())[0]?.state === "open",
+			"the relay to be open",
+		);
 		return { client, server: servers[0] ?? expect.unreachable(), endpoint };
 	}
 
@@ -77,8 +80,8 @@ export function describeRelaying(createEngine: CreateEngine): void {
 				sender.end(sent);
 				let before = -1;
 				// Stalled: nothing has moved between two looks.
-				await until(() => {
-					const [live] = lab.engine.connections();
+				await until(async () => {
+					const [live] = await lab.engine.connections();
 					const now = (live?.bytesIn ?? 0) + (live?.bytesOut ?? 0);
 					const stalled = now > 0 && now === before;
 					before = now;
@@ -97,7 +100,10 @@ export function describeRelaying(createEngine: CreateEngine): void {
 			const answer = someBytes(200_000);
 			client.end("hello");
 			expect((await readToEnd(server)).toString()).toBe("hello");
-			expect(lab.engine.connections()[0]?.state).toBe("half-closed");
+			await until(
+				async () => (await lab.engine.connections())[0]?.state === "half-closed",
+				"an end",
+			);
 			server.end(answer);
 			expect(sha256(await readToEnd(client))).toBe(sha256(answer));
 			expect(await lab.record()).toMatchObject({ end: "closed", bytesIn: 5, bytesOut: 200_000 });
@@ -123,7 +129,10 @@ export function describeRelaying(createEngine: CreateEngine): void {
 			client.end();
 			server.resume();
 			server.end(down);
-			await until(() => lab.engine.connections()[0]?.state === "half-closed", "an end");
+			await until(
+				async () => (await lab.engine.connections())[0]?.state === "half-closed",
+				"an end",
+			);
 			expect(sha256(await readToEnd(client))).toBe(sha256(down));
 		});
 
@@ -213,8 +222,8 @@ export function describeRelaying(createEngine: CreateEngine): void {
 			const { client } = await aRelay();
 			client.write(someBytes(TOO_MUCH));
 			let before = -1;
-			await until(() => {
-				const now = lab.engine.connections()[0]?.bytesIn ?? 0;
+			await until(async () => {
+				const now = (await lab.engine.connections())[0]?.bytesIn ?? 0;
 				const stalled = now > 0 && now === before;
 				before = now;
 				return stalled;
@@ -269,7 +278,7 @@ export function describeRelaying(createEngine: CreateEngine): void {
 				faults.push(...(await Promise.all(Array.from({ length: 20 }, one))));
 			}
 			expect(faults.filter(Boolean), `seed ${seed}`).toEqual([]);
-			await until(() => lab.engine.stats().tcpConnections === 0, "all to be over");
+			await lab.settled();
 			expect(lab.records).toHaveLength(400);
 		});
 	});

@@ -68,9 +68,12 @@ export function aUdpServicePort({
 }
 
 /** Waits until the condition holds. @throws after five seconds, naming `what`. */
-export async function until(condition: () => boolean, what: string): Promise<void> {
+export async function until(
+	condition: () => boolean | Promise<boolean>,
+	what: string,
+): Promise<void> {
 	const deadline = performance.now() + PATIENCE_MS;
-	while (!condition()) {
+	while (!(await condition())) {
 		if (performance.now() > deadline) throw new Error(`Waited in vain until ${what}`);
 		await new Promise((resolve) => setTimeout(resolve, 5));
 	}

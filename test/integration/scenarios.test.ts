@@ -14,7 +14,11 @@ import { eventually } from "../kit/service-lab.ts";
 
 const VARIANTS = ["nft", "legacy"] as const satisfies readonly Variant[];
 
-const labs = RELAY_ENGINES.flatMap((relay) => VARIANTS.map((variant) => ({ relay, variant })));
+// Each engine and each variant once: neither knows of the other.
+const labs = VARIANTS.map((variant, index) => ({
+	relay: RELAY_ENGINES[index % RELAY_ENGINES.length] ?? "stream",
+	variant,
+}));
 
 describe.each(labs)("scenarios on iptables-$variant, relayed by $relay", ({ relay, variant }) => {
 	const problem = rulesLabProblem(variant) ?? rulesLabProblem(variant, "ipv6");

@@ -66,7 +66,7 @@ export interface StreamEngineOptions {
 }
 
 /** A ServicePort of the other family than the address that the daemon was told to listen on. */
-class BindAddressFamilyError extends UserProxyError {
+export class BindAddressFamilyError extends UserProxyError {
 	readonly code = "BIND_ADDRESS_FAMILY";
 	readonly retriable = false;
 }
@@ -155,14 +155,15 @@ class StreamEngine implements RelayEngine {
 		this.#ports.forgetPreferred();
 	}
 
-	connections(): LiveConnection[] {
-		return [...this.#tcp.connections(), ...this.#udp.connections()].toSorted(
+	connections(): Promise<LiveConnection[]> {
+		const all = [...this.#tcp.connections(), ...this.#udp.connections()].toSorted(
 			(a, b) => a.startedAtMs - b.startedAtMs,
 		);
+		return Promise.resolve(all);
 	}
 
-	failingEndpoints(): ReadonlyMap<ServicePortKey, readonly string[]> {
-		return this.#listeners.failingEndpoints();
+	failingEndpoints(): Promise<ReadonlyMap<ServicePortKey, readonly string[]>> {
+		return Promise.resolve(this.#listeners.failingEndpoints());
 	}
 
 	stats(): EngineStats {
@@ -176,6 +177,7 @@ class StreamEngine implements RelayEngine {
 			droppedDatagramsByReason: this.#udp.droppedByReason(),
 			evictedFlows: this.#udp.evictedFlows(),
 			affinityEvictions: this.#affinity.count,
+			workerFailures: 0,
 			overloadRefusals: this.#tcp.overloadRefusals,
 			acceptPaused: waitingConnections > 0,
 		};

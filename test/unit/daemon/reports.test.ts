@@ -19,6 +19,7 @@ const stats: EngineStats = {
 	droppedDatagramsByReason: new Map([["refused", 5]]),
 	evictedFlows: 6,
 	affinityEvictions: 7,
+	workerFailures: 8,
 	overloadRefusals: 8,
 	acceptPaused: true,
 };
@@ -36,8 +37,6 @@ function facts(parts: Partial<DaemonFacts> = {}): DaemonFacts {
 		rules: undefined,
 		engine: stats,
 		serviceHealth: { openPorts: () => 2, problems: () => [] },
-		failingEndpoints: () => new Map(),
-		connections: () => [],
 		logConnections: "off",
 		logLinesDropped: 0,
 		connectionLogLeftOut: 0,
@@ -49,9 +48,10 @@ function facts(parts: Partial<DaemonFacts> = {}): DaemonFacts {
 
 describe("statusReport()", () => {
 	it("calls an endpoint failing in the ServicePort in which it is, and in no other", () => {
-		const { servicePorts } = statusReport(
-			facts({ failingEndpoints: () => new Map([[cart.key, [one.key]]]) }),
-		);
+		const { servicePorts } = statusReport(facts(), {
+			failingEndpoints: new Map([[cart.key, [one.key]]]),
+			connections: [],
+		});
 		expect(servicePorts.map(({ endpoints }) => endpoints)).toEqual([
 			[
 				{ endpoint: one.key, state: "failing" },
@@ -64,15 +64,14 @@ describe("statusReport()", () => {
 
 describe("metricsFacts()", () => {
 	it("hands on what the engine counts, with the number of failing endpoints", () => {
-		const failingEndpoints = () =>
-			new Map([
-				[cart.key, [one.key, two.key]],
-				[stock.key, [one.key]],
-			]);
-		expect(metricsFacts(facts({ failingEndpoints })).engine).toEqual({
+		const failingEndpoints = new Map([
+			[cart.key, [one.key, two.key]],
+			[stock.key, [one.key]],
+		]);
+		expect(metricsFacts(facts(), failingEndpoints).engine).toEqual({
 			...stats,
 			failingEndpoints: 3,
 		});
-		expect(metricsFacts(facts({ engine: undefined })).engine).toBeUndefined();
+		expect(metricsFacts(facts({ engine: undefined }), failingEndpoints).engine).toBeUndefined();
 	});
 });

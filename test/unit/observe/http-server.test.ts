@@ -77,8 +77,8 @@ async function started(overrides: Partial<HttpServersOptions> = {}) {
 		health: () => wellFacts,
 		clock: { wallMs: () => Date.UTC(2026, 0, 2), monotonicMs: () => 0 },
 		metrics: { contentType: "text/plain; version=0.0.4", render: () => Promise.resolve("a 1\n") },
-		status: () => status,
-		connections: () => [],
+		status: () => Promise.resolve(status),
+		connections: () => Promise.resolve([]),
 		feed,
 		connectionLog,
 		log: silentLog,
@@ -293,12 +293,13 @@ describe("status paths", () => {
 
 	it("list living connections, filtered by Service and client", async () => {
 		const { metrics } = await started({
-			connections: () => [
-				aConnection({ id: "1" }),
-				aConnection({ id: "2", client: "10.1.0.3:1" }),
-				aConnection({ id: "3", service: "shop/dns" }),
-				aConnection({ id: "4", client: "[fd10::2]:1" }),
-			],
+			connections: () =>
+				Promise.resolve([
+					aConnection({ id: "1" }),
+					aConnection({ id: "2", client: "10.1.0.3:1" }),
+					aConnection({ id: "3", service: "shop/dns" }),
+					aConnection({ id: "4", client: "[fd10::2]:1" }),
+				]),
 		});
 		const ids = async (query: string): Promise<unknown> => {
 			const { connections, total } = JSON.parse((await ask(metrics, `/connections${query}`)).text);
@@ -316,7 +317,9 @@ describe("status paths", () => {
 	it("cut a list that is too long, keep the newest, and tell how many there are", async () => {
 		const { metrics } = await started({
 			connections: () =>
-				Array.from({ length: 10_003 }, (_, index) => aConnection({ id: String(index) })),
+				Promise.resolve(
+					Array.from({ length: 10_003 }, (_, index) => aConnection({ id: String(index) })),
+				),
 		});
 		const { connections, total } = JSON.parse((await ask(metrics, "/connections")).text);
 		expect([connections.length, total, connections[0].id]).toEqual([10_000, 10_003, "3"]);

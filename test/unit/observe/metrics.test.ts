@@ -21,11 +21,13 @@ function someMetrics(
 	options: { readonly maxServices?: number; readonly facts?: Partial<MetricsFacts> } = {},
 ) {
 	const live: LiveBytes[] = [];
-	const facts = vi.fn<() => MetricsFacts>(() => ({ ...quiet, ...options.facts }));
+	const facts = vi.fn<() => Promise<MetricsFacts>>(() =>
+		Promise.resolve({ ...quiet, ...options.facts }),
+	);
 	const metrics = createMetrics({
 		version: "1.2.3",
 		facts,
-		liveConnections: () => live,
+		liveConnections: () => Promise.resolve(live),
 		clock: { wallMs: () => 1_700_000_000_500, monotonicMs: () => 0 },
 		...(options.maxServices === undefined ? {} : { maxServices: options.maxServices }),
 	});
@@ -237,6 +239,7 @@ describe("createMetrics()", () => {
 					]),
 					evictedFlows: 16,
 					affinityEvictions: 17,
+					workerFailures: 20,
 					failingEndpoints: 18,
 					overloadRefusals: 14,
 					acceptPaused: true,
@@ -259,6 +262,7 @@ describe("createMetrics()", () => {
 			"waiting_connections 15",
 			"evicted_flows_total 16",
 			"affinity_evictions_total 17",
+			"worker_failures_total 20",
 			"failing_endpoints 18",
 			"overload_refusals_total 14",
 			"conntrack_deletions_total 5",

@@ -27,17 +27,18 @@ describe("docs/observing.md", () => {
 	it("names every metric of ours and of kube-proxy's", async () => {
 		const metrics = createMetrics({
 			version: "1.0.0",
-			liveConnections: () => [],
-			facts: () => ({
-				ready: true,
-				sources: [],
-				engine: undefined,
-				servicePorts: 0,
-				listenProblems: 0,
-				conntrackDeletions: 0,
-				logLinesDropped: 0,
-				connectionLogLeftOut: 0,
-			}),
+			liveConnections: () => Promise.resolve([]),
+			facts: () =>
+				Promise.resolve({
+					ready: true,
+					sources: [],
+					engine: undefined,
+					servicePorts: 0,
+					listenProblems: 0,
+					conntrackDeletions: 0,
+					logLinesDropped: 0,
+					connectionLogLeftOut: 0,
+				}),
 		});
 		const names = [...(await metrics.render()).matchAll(/^# TYPE kube_?(?:user)?proxy_(\w+)/gm)];
 		expect(names.length).toBeGreaterThan(25);

@@ -94,11 +94,11 @@ describe("createStreamEngine()", () => {
 		expect(await ask("127.0.0.1")).toBe(first);
 	});
 
-	it("has nothing to tell before it is used", () => {
+	it("has nothing to tell before it is used", async () => {
 		const engine = anEngine();
 		expect(engine.name).toBe("stream");
-		expect(engine.connections()).toEqual<LiveConnection[]>([]);
-		expect(engine.failingEndpoints()).toEqual(new Map());
+		expect(await engine.connections()).toEqual<LiveConnection[]>([]);
+		expect(await engine.failingEndpoints()).toEqual(new Map());
 		expect(engine.stats()).toEqual({
 			listeners: 0,
 			tcpConnections: 0,
@@ -108,6 +108,7 @@ describe("createStreamEngine()", () => {
 			droppedDatagramsByReason: new Map(DROP_REASONS.map((reason) => [reason, 0])),
 			evictedFlows: 0,
 			affinityEvictions: 0,
+			workerFailures: 0,
 			overloadRefusals: 0,
 			acceptPaused: false,
 		});

@@ -1,0 +1,243 @@
+import { arch } from "node:process";
+import koffi from "koffi";
+
+/*
+ * System calls of Linux through koffi, and nothing but them: the only file that knows koffi.
+ *
+ * Every call returns what the kernel returned, or -errno where it failed: no call throws, and none
+ * allocates. Buffers that are passed must stay alive until the call returns, which they do by themselves.
+ * Layouts are those of x86-64 and arm64, both little-endian with 64-bit pointers.
+ */
+
+/** Of any C library that this process runs on. */
+const library = koffi.load(null);
+
+const errno = koffi.errno;
+
+/** @param definition of a function that returns -1 and sets errno when it fails. */
+function call(definition: string): (...args: unknown[]) => number {
+	const native: (...args: unknown[]) => number = library.func(definition);
+	return native;
+}
+
+const raw = {
+	socket: call("int socket(int, int, int)"),
+	bind: call("int bind(int, void *, unsigned int)"),
+	listen: call("int listen(int, int)"),
+	accept4: call("int accept4(int, void *, void *, int)"),
+	connect: call("int connect(int, void *, unsigned int)"),
+	getsockname: call("int getsockname(int, void *, void *)"),
+	getsockopt: call("int getsockopt(int, int, int, void *, void *)"),
+	setsockopt: call("int setsockopt(int, int, int, void *, unsigned int)"),
+	shutdown: call("int shutdown(int, int)"),
+	close: call("int close(int)"),
+	recv: call("int64_t recv(int, void *, size_t, int)"),
+	send: call("int64_t send(int, void *, size_t, int)"),
+	splice: call("int64_t splice(int, void *, int, void *, size_t, unsigned int)"),
+	pipe2: call("int pipe2(void *, int)"),
+	fcntl: call("int fcntl(int, int, int)"),
+	epollCreate1: call("int epoll_create1(int)"),
+	epollCtl: call("int epoll_ctl(int, int, int, void *)"),
+	epollWait: call("int epoll_wait(int, void *, int, int)"),
+	eventfd: call("int eventfd(unsigned int, int)"),
+	read: call("int64_t read(int, void *, size_t)"),
+	write: call("int64_t write(int, void *, size_t)"),
+} as const;
+
+/** asm-generic values: the same on x86-64 and arm64. */
+export const AF_INET = 2;
+export const AF_INET6 = 10;
+export const SOCK_STREAM = 1;
+const SOCK_NONBLOCK = 0o4000;
+const SOCK_CLOEXEC = 0o2000000;
+export const SOL_SOCKET = 1;
+export const SO_REUSEADDR = 2;
+export const SO_ERROR = 4;
+export const SO_KEEPALIVE = 9;
+const SO_LINGER = 13;
+export const SO_REUSEPORT = 15;
+export const IPPROTO_TCP = 6;
+export const TCP_NODELAY = 1;
+export const TCP_KEEPIDLE = 4;
+export const TCP_KEEPINTVL = 5;
+export const TCP_KEEPCNT = 6;
+export const IPPROTO_IPV6 = 41;
+export const IPV6_V6ONLY = 26;
+export const SHUT_WR = 1;
+export const SHUT_RDWR = 2;
+const MSG_NOSIGNAL = 0x4000;
+const SPLICE_F_MOVE = 1;
+const SPLICE_F_NONBLOCK = 2;
+const O_NONBLOCK = 0o4000;
+const O_CLOEXEC = 0o2000000;
+const F_SETPIPE_SZ = 1031;
+export const EPOLLIN = 0x001;
+export const EPOLLOUT = 0x004;
+export const EPOLLERR = 0x008;
+export const EPOLLHUP = 0x010;
+export const EPOLLRDHUP = 0x2000;
+export const EPOLLET = 1 << 31;
+const EFD_NONBLOCK = 0o4000;
+const EFD_CLOEXEC = 0o2000000;
+export const EINTR = 4;
+export const EAGAIN = 11;
+export const EINPROGRESS = 115;
+
+const EPOLL_CLOEXEC = 0o2000000;
+const EPOLL_CTL_ADD = 1;
+const EPOLL_CTL_DEL = 2;
+
+/** `struct epoll_event` is packed on x86-64 and nowhere else. In 32-bit words. */
+const EPOLL_EVENT_WORDS = arch === "x64" ? 3 : 4;
+const EPOLL_DATA_WORD = arch === "x64" ? 1 : 2;
+
+/** A sockaddr_in6, the bigger of the two. */
+export const SOCKET_ADDRESS_BYTES = 28;
+
+const int = new Int32Array(1);
+const intLength = new Uint32Array([4]);
+const linger = new Int32Array(2);
+const addressLength = new Uint32Array(1);
+const epollEvent = new Int32Array(EPOLL_EVENT_WORDS);
+const pipeEnds = new Int32Array(2);
+const eight = Buffer.alloc(8);
+
+function answer(returned: number): number {
+	return returned < 0 ? -errno() : returned;
+}
+
+/** A new socket, non-blocking and not for child processes. */
+export function socket(family: number, type: number): number {
+	return answer(raw.socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
+
+/** @param length of the address in `address`. */
+export function bind(fd: number, address: Uint8Array, length: number): number {
+	return answer(raw.bind(fd, address, length));
+}
+
+export function listen(fd: number, backlog: number): number {
+	return answer(raw.listen(fd, backlog));
+}
+
+/** @param address gets the peer's. @returns a socket that is non-blocking and not for child processes. */
+export function accept4(fd: number, address: Uint8Array): number {
+	addressLength[0] = address.length;
+	return answer(raw.accept4(fd, address, addressLength, SOCK_NONBLOCK | SOCK_CLOEXEC));
+}
+
+export function connect(fd: number, address: Uint8Array, length: number): number {
+	return answer(raw.connect(fd, address, length));
+}
+
+/** @param address gets ours. */
+export function getsockname(fd: number, address: Uint8Array): number {
+	addressLength[0] = address.length;
+	return answer(raw.getsockname(fd, address, addressLength));
+}
+
+/** An option that is an int. @returns its value, which is never negative for the options that we ask for. */
+export function getIntOption(fd: number, level: number, option: number): number {
+	const result = answer(raw.getsockopt(fd, level, option, int, intLength));
+	return result < 0 ? result : (int[0] ?? 0);
+}
+
+export function setIntOption(fd: number, level: number, option: number, value: number): number {
+	int[0] = value;
+	return answer(raw.setsockopt(fd, level, option, int, 4));
+}
+
+/** Makes the close of this socket a reset, whatever is unsent. */
+export function setResetOnClose(fd: number): number {
+	linger[0] = 1;
+	linger[1] = 0;
+	return answer(raw.setsockopt(fd, SOL_SOCKET, SO_LINGER, linger, 8));
+}
+
+export function shutdown(fd: number, how: number): number {
+	return answer(raw.shutdown(fd, how));
+}
+
+/** Never to be tried again: the descriptor is free whatever this returns. */
+export function close(fd: number): number {
+	return answer(raw.close(fd));
+}
+
+/** @returns 0 at the end of what the peer sends. */
+export function recv(fd: number, into: Uint8Array, length: number): number {
+	return answer(raw.recv(fd, into, length, 0));
+}
+
+export function send(fd: number, from: Uint8Array, length: number): number {
+	return answer(raw.send(fd, from, length, MSG_NOSIGNAL));
+}
+
+/** Moves up to `length` bytes without a copy; one of the two is a pipe. Never blocks on it. */
+export function splice(fromFd: number, toFd: number, length: number): number {
+	return answer(raw.splice(fromFd, null, toFd, null, length, SPLICE_F_MOVE | SPLICE_F_NONBLOCK));
+}
+
+/** @param ends gets the reading and the writing end. */
+export function pipe(ends: Int32Array): number {
+	const result = answer(raw.pipe2(pipeEnds, O_NONBLOCK | O_CLOEXEC));
+	ends.set(pipeEnds);
+	return result;
+}
+
+/** @returns how many bytes it holds now. */
+export function setPipeSize(fd: number, bytes: number): number {
+	return answer(raw.fcntl(fd, F_SETPIPE_SZ, bytes));
+}
+
+export function epollCreate(): number {
+	return answer(raw.epollCreate1(EPOLL_CLOEXEC));
+}
+
+export function epollAdd(epollFd: number, fd: number, events: number): number {
+	epollEvent[0] = events;
+	epollEvent[EPOLL_DATA_WORD] = fd;
+	return answer(raw.epollCtl(epollFd, EPOLL_CTL_ADD, fd, epollEvent));
+}
+
+export function epollDelete(epollFd: number, fd: number): number {
+	return answer(raw.epollCtl(epollFd, EPOLL_CTL_DEL, fd, null));
+}
+
+/** What epoll_wait writes its events to. */
+export class EpollEvents {
+	readonly capacity: number;
+	readonly words: Int32Array;
+
+	constructor(capacity: number) {
+		this.capacity = capacity;
+		this.words = new Int32Array(capacity * EPOLL_EVENT_WORDS);
+	}
+
+	fd(index: number): number {
+		return this.words[index * EPOLL_EVENT_WORDS + EPOLL_DATA_WORD] ?? -1;
+	}
+
+	events(index: number): number {
+		return this.words[index * EPOLL_EVENT_WORDS] ?? 0;
+	}
+}
+
+/** Blocks this thread. @param timeoutMs -1: until there is an event. @returns how many events there are. */
+export function epollWait(epollFd: number, events: EpollEvents, timeoutMs: number): number {
+	return answer(raw.epollWait(epollFd, events.words, events.capacity, timeoutMs));
+}
+
+export function eventfd(): number {
+	return answer(raw.eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+}
+
+/** Makes the eventfd readable, from any thread. */
+export function signalEventfd(fd: number): number {
+	eight.writeUInt32LE(1, 0);
+	return answer(raw.write(fd, eight, 8));
+}
+
+/** Makes it unreadable until it is signalled again. */
+export function clearEventfd(fd: number): number {
+	return answer(raw.read(fd, eight, 8));
+}

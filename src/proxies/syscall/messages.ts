@@ -1,0 +1,109 @@
+import type { EndpointNews } from "../../balancing/pick.ts";
+import type { ConnectionRecord, ConnectionStart } from "../../services/connection-record.ts";
+import type { ServicePort } from "../../services/service-port.ts";
+import type { LiveConnection } from "../engine.ts";
+import type { TcpFault } from "../tcp-faults.ts";
+
+/** What the thread of the engine and its workers say to each other; all of it can be cloned. */
+
+/** What a worker is told at birth. */
+export interface WorkerSettings {
+	/** 0 for the first. */
+	readonly index: number;
+	/** Of all workers, so that ids are unique. */
+	readonly workers: number;
+	/** The eventfd that is signalled when there is a message. */
+	readonly wakeFd: number;
+	readonly shared: SharedState;
+	readonly dialTimeoutsMs: readonly number[];
+	readonly halfCloseIdleMs: number;
+	/** Undefined: connections to an endpoint that was removed go on until they end. */
+	readonly drainRemovedMs: number | undefined;
+	/** Accepted connections that may wait for descriptors. */
+	readonly maxWaiting: number;
+	readonly maxDialing: number;
+	readonly descriptorLimit: number;
+	readonly sweepMs: number;
+}
+
+/** Memory that all threads see. */
+export interface SharedState {
+	/** Descriptors in use: of all, then by worker. */
+	readonly descriptors: Int32Array;
+	/** Accepted connections that wait for descriptors: of all, then by worker. */
+	readonly waiting: Int32Array;
+	/** By descriptor: 1 + the index of the worker that has it open, 0 for none. */
+	readonly owners: Uint8Array;
+	/** By port: a bit for each protocol and family in which it is a proxy port of ours. */
+	readonly ownPorts: Uint8Array;
+	/** COUNTERS numbers for each worker. */
+	readonly counters: Float64Array;
+	/** By rotation: whose turn it is. */
+	readonly turns: Int32Array;
+}
+
+/** Numbers that a worker keeps up to date for the others to read. */
+export const COUNTERS = {
+	connections: 0,
+	waiting: 1,
+	overloadRefusals: 2,
+	affinityEvictions: 3,
+	/** The number of its last connection: a successor goes on from there, so that no id comes twice. */
+	lastId: 4,
+} as const;
+export const COUNTER_COUNT = 5;
+
+export type ToWorker =
+	| {
+			readonly kind: "open";
+			readonly listener: number;
+			/** Sockets that listen. */
+			readonly fds: readonly number[];
+			readonly servicePort: ServicePort;
+			/** The listener of the same port's other pool, or the one to be replaced. */
+			readonly sibling: number | undefined;
+			/** Index in SharedState.turns. */
+			readonly turn: number;
+	  }
+	| { readonly kind: "update"; readonly listener: number; readonly servicePort: ServicePort }
+	/** Its sockets are another's, or to be closed: an answer "released" follows. */
+	| { readonly kind: "release"; readonly listener: number }
+	/** What another worker has found out. */
+	| {
+			readonly kind: "note";
+			readonly listener: number;
+			readonly endpointKey: string;
+			readonly news: EndpointNews;
+	  }
+	| { readonly kind: "ask"; readonly request: number; readonly what: Question }
+	| { readonly kind: "stop" };
+
+export type Question = "nothing" | "connections" | "failing";
+
+export interface Answers {
+	readonly nothing: undefined;
+	readonly connections: readonly LiveConnection[];
+	/** By listener. */
+	readonly failing: ReadonlyMap<number, readonly string[]>;
+}
+
+export type FromWorker =
+	| {
+			readonly kind: "happened";
+			/** In the order in which they happened. */
+			readonly events: readonly ConnectionEvent[];
+	  }
+	| { readonly kind: "answer"; readonly request: number; readonly answer: Answers[Question] }
+	| { readonly kind: "released"; readonly listener: number }
+	| {
+			readonly kind: "news";
+			readonly listener: number;
+			readonly endpointKey: string;
+			readonly news: EndpointNews;
+	  }
+	| { readonly kind: "stopped" };
+
+export type ConnectionEvent =
+	| { readonly start: ConnectionStart }
+	| { readonly record: ConnectionRecord }
+	| { readonly fault: TcpFault };

@@ -1,0 +1,96 @@
+import {
+	close,
+	EINTR,
+	EpollEvents,
+	epollAdd,
+	epollCreate,
+	epollDelete,
+	epollWait,
+} from "./libc.ts";
+import { systemError } from "./system-error.ts";
+
+/** Events of one wait: enough to serve many connections by one call, few enough to look at others between. */
+const MAX_EVENTS = 256;
+
+/** What is told of events of a descriptor. */
+export interface PollHandler {
+	onEvents(fd: number, events: number): void;
+}
+
+/**
+ * Waits for events of many descriptors, with epoll.
+ *
+ * A descriptor that is given to {@link closeLater} gets no event from then on, and is closed when
+ * the events of the present wait have been told: so its number is nobody else's before that.
+ */
+export class Poller {
+	readonly #epollFd: number;
+	readonly #events: EpollEvents = new EpollEvents(MAX_EVENTS);
+	readonly #handlers: (PollHandler | undefined)[] = [];
+	readonly #onClose: (fd: number) => void;
+	#toClose: number[] = [];
+
+	/** @param onClose told of each descriptor that is closed here. */
+	constructor(onClose: (fd: number) => void) {
+		this.#onClose = onClose;
+		this.#epollFd = epollCreate();
+		if (this.#epollFd < 0) throw systemError("epoll_create1", this.#epollFd);
+	}
+
+	/** The descriptor of epoll itself. */
+	get fd(): number {
+		return this.#epollFd;
+	}
+
+	/** @returns 0, or -errno. */
+	add(fd: number, events: number, handler: PollHandler): number {
+		this.#handlers[fd] = handler;
+		return epollAdd(this.#epollFd, fd, events);
+	}
+
+	/** No event of it is told any more; it stays open. */
+	remove(fd: number): void {
+		this.#handlers[fd] = undefined;
+		epollDelete(this.#epollFd, fd);
+	}
+
+	closeLater(fd: number): void {
+		this.#handlers[fd] = undefined;
+		this.#toClose.push(fd);
+	}
+
+	/**
+	 * Waits for events and tells each to its handler.
+	 *
+	 * @param timeoutMs -1: until there is an event.
+	 * @returns how many there were.
+	 */
+	wait(timeoutMs: number): number {
+		const count = epollWait(this.#epollFd, this.#events, timeoutMs);
+		if (count < 0) {
+			if (count === -EINTR) return 0;
+			throw systemError("epoll_wait", count);
+		}
+		for (let index = 0; index < count; index += 1) {
+			const fd = this.#events.fd(index);
+			this.#handlers[fd]?.onEvents(fd, this.#events.events(index));
+		}
+		return count;
+	}
+
+	/** Closes what was given to {@link closeLater}; to be called after each wait and what follows from it. */
+	closeDue(): void {
+		if (this.#toClose.length === 0) return;
+		for (const fd of this.#toClose) {
+			// Before: the number may be another thread's as soon as it is closed.
+			this.#onClose(fd);
+			close(fd);
+		}
+		this.#toClose = [];
+	}
+
+	close(): void {
+		this.closeDue();
+		close(this.#epollFd);
+	}
+}

@@ -1,0 +1,109 @@
+import { parseIpAddress } from "../../services/address.ts";
+import { DescriptorBudget } from "../descriptor-budget.ts";
+import { createPathMeans } from "./byte-path.ts";
+import {
+	accept4,
+	clearEventfd,
+	close,
+	connect,
+	EINPROGRESS,
+	EPOLLIN,
+	EpollEvents,
+	epollAdd,
+	epollCreate,
+	epollWait,
+	eventfd,
+	recv,
+	SOCK_STREAM,
+	send,
+	setResetOnClose,
+	signalEventfd,
+	socket,
+	splice,
+} from "./libc.ts";
+import { PipePool } from "./pipe-pool.ts";
+import { SocketAddress } from "./socket-address.ts";
+import { systemError } from "./system-error.ts";
+import { openListenSockets } from "./tcp-sockets.ts";
+
+/** A lone byte on loopback is there at once. */
+const WAIT_MS = 1_000;
+
+/**
+ * Makes each system call that the engine lives on once, on loopback: a library that does not load, a
+ * sandbox that forbids a call, or a wrong layout shows before traffic depends on it.
+ *
+ * @throws the error of the first that does not work, which names it; nothing is open then.
+ */
+export function testSystemCalls(): void {
+	const opened: number[] = [];
+	try {
+		run(opened);
+	} finally {
+		for (const fd of opened) close(fd);
+	}
+}
+
+function run(opened: number[]): void {
+	const must = (name: string, result: number): number => {
+		if (result < 0) throw systemError(name, result);
+		return result;
+	};
+	const open = (name: string, fd: number): number => {
+		opened.push(must(name, fd));
+		return fd;
+	};
+	const loopback = parseIpAddress("127.0.0.1");
+	const { fds, port } = openListenSockets({ family: "ipv4", address: loopback, port: 0 }, 1);
+	const [listening = -1] = fds;
+	opened.push(listening);
+	const poll = open("epoll_create1", epollCreate());
+	const wake = open("eventfd", eventfd());
+	must("epoll_ctl", epollAdd(poll, wake, EPOLLIN));
+	must("eventfd", signalEventfd(wake));
+	const events = new EpollEvents(4);
+	expectIs("epoll_wait", must("epoll_wait", epollWait(poll, events, WAIT_MS)), 1);
+	expectIs("epoll_wait", events.fd(0), wake);
+	expectIs("eventfd", clearEventfd(wake), 8);
+	const to = new SocketAddress().set("ipv4", loopback, port);
+	const client = open("socket", socket(to.domain, SOCK_STREAM));
+	const connected = connect(client, to.bytes, to.length);
+	if (connected !== -EINPROGRESS) must("connect", connected);
+	must("epoll_ctl", epollAdd(poll, listening, EPOLLIN));
+	expectIs("epoll_wait", must("epoll_wait", epollWait(poll, events, WAIT_MS)), 1);
+	const from = new SocketAddress();
+	const server = open("accept4", accept4(listening, from.bytes));
+	if (from.address !== loopback)
+		throw new Error(`accept4 told ${from.address} of a client on loopback`);
+	must("epoll_ctl", epollAdd(poll, server, EPOLLIN));
+	passThroughPipe(client, server, () => epollWait(poll, events, WAIT_MS));
+	must("setsockopt", setResetOnClose(client));
+}
+
+function passThroughPipe(client: number, server: number, wait: () => number): void {
+	const pipes = new PipePool(
+		new DescriptorBudget(2),
+		() => {},
+		() => {},
+	);
+	const pipe = pipes.take();
+	if (pipe === undefined) throw new Error("no pipe could be opened");
+	const { buffer } = createPathMeans(pipes);
+	buffer.write("hello");
+	try {
+		expectIs("send", send(client, buffer, 5), 5);
+		wait();
+		expectIs("splice", splice(server, pipe.writeFd, 5), 5);
+		expectIs("splice", splice(pipe.readFd, server, 5), 5);
+		expectIs("recv", recv(client, buffer, 5), 5);
+	} finally {
+		pipes.give(pipe, true);
+		pipes.clear();
+	}
+}
+
+function expectIs(name: string, got: number, wanted: number): void {
+	if (got === wanted) return;
+	if (got < 0) throw systemError(name, got);
+	throw new Error(`${name} gave ${got}, not ${wanted}`);
+}

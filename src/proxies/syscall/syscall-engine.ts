@@ -1,0 +1,269 @@
+import { availableParallelism } from "node:os";
+import { createBalancer } from "../../balancing/balancer.ts";
+import { type IpAddress, ipFamilyOf } from "../../services/address.ts";
+import { type Port, toPort } from "../../services/port.ts";
+import type { ServicePort, ServicePortKey } from "../../services/service-port.ts";
+import { systemClock } from "../../shared/clock.ts";
+import { AffinityEvictions } from "../affinity-evictions.ts";
+import { DescriptorBudget, planDescriptors } from "../descriptor-budget.ts";
+import { readDescriptorLimit } from "../descriptor-limit.ts";
+import type { EngineStats, LiveConnection, ReconcileOutcome, RelayEngine } from "../engine.ts";
+import type { ListenTarget, RelayContext, ServicePortListener, UdpRelay } from "../listener.ts";
+import { ListenerTable } from "../listener-table.ts";
+import { LocalAddresses } from "../local-addresses.ts";
+import { PortAllocator } from "../port-allocator.ts";
+import { BindAddressFamilyError, type StreamEngineOptions } from "../stream/stream-engine.ts";
+import { createUdpRelay } from "../stream/udp-relay.ts";
+import { TcpFaults } from "../tcp-faults.ts";
+import { SHUT_RDWR, shutdown } from "./libc.ts";
+import { setOwnPort } from "./own-ports.ts";
+import { testSystemCalls } from "./self-test.ts";
+import { openListenSockets } from "./tcp-sockets.ts";
+import { Workers } from "./workers.ts";
+
+const MAX_WORKERS = 4;
+const MAX_DIALING = 4096;
+const SWEEP_MS = 1000;
+const DRAIN_LOOK_MS = 20;
+
+export interface SyscallEngineOptions extends StreamEngineOptions {
+	/** Undefined: as many as there are processors, at most 4. */
+	readonly workers?: number | undefined;
+}
+
+/** @throws where this process cannot make the system calls that it takes. */
+export function createSyscallEngine(options: SyscallEngineOptions): RelayEngine {
+	testSystemCalls();
+	return new SyscallEngine(options);
+}
+
+class SyscallEngine implements RelayEngine {
+	readonly name = "syscall";
+	readonly descriptors: DescriptorBudget;
+	readonly #options: SyscallEngineOptions;
+	readonly #ports: PortAllocator;
+	readonly #workers: Workers;
+	readonly #udp: UdpRelay;
+	readonly #listeners: ListenerTable;
+	readonly #affinity: AffinityEvictions;
+	readonly #faults: TcpFaults;
+	readonly #sweepTimer: NodeJS.Timeout;
+	readonly #tcpListeners = new Map<number, ServicePortKey>();
+	#closing: Promise<unknown>[] = [];
+	#nextId = 0;
+
+	constructor(options: SyscallEngineOptions) {
+		const { log, hooks, clock = systemClock, random = Math.random } = options;
+		const limit = options.descriptorLimit ?? readDescriptorLimit();
+		const plan = planDescriptors(limit);
+		const count = options.workers ?? Math.min(MAX_WORKERS, availableParallelism());
+		this.#options = options;
+		this.#workers = new Workers({
+			count,
+			settings: {
+				dialTimeoutsMs: options.dialTimeoutsMs,
+				halfCloseIdleMs: options.halfCloseIdleMs,
+				drainRemovedMs: options.drainRemovedMs,
+				maxWaiting: plan.waiting,
+				maxDialing: MAX_DIALING,
+				descriptorLimit: plan.relaying,
+				sweepMs: options.sweepMs ?? SWEEP_MS,
+			},
+			maxDescriptor: readDescriptorLimit(),
+			hooks,
+			onFault: (fault) => this.#faults.happened(fault),
+			log,
+		});
+		this.#faults = new TcpFaults(log, clock);
+		this.#sweepTimer = setInterval(
+			() => this.#faults.sweep(this.#workers.counter("waiting") > 0),
+			options.sweepMs ?? SWEEP_MS,
+		).unref();
+		const budget = new DescriptorBudget(plan.relaying, this.#workers.shared.descriptors);
+		this.descriptors = budget;
+		this.#affinity = new AffinityEvictions(log, clock);
+		this.#ports = new PortAllocator({
+			range: options.portRange,
+			preferred: options.preferredPorts,
+			random,
+		});
+		const localAddresses = new LocalAddresses(() => clock.monotonicMs());
+		const context: RelayContext = {
+			hooks,
+			log,
+			clock,
+			nextId: () => this.#newId(),
+			budget,
+			leadsBack: (protocol, { address, port }) =>
+				this.#ports.isTaken({ protocol, family: ipFamilyOf(address) }, port) &&
+				localAddresses.has(address),
+			createBalancer: (sibling) =>
+				createBalancer({
+					sibling,
+					now: () => clock.monotonicMs(),
+					random,
+					onAffinityEviction: () => this.#affinity.happened(),
+				}),
+		};
+		this.#udp = createUdpRelay(context, {
+			...options.udp,
+			maxFlows: Math.min(options.udp.maxFlows, Math.ceil(plan.relaying / 2)),
+		});
+		this.#listeners = new ListenerTable({
+			ports: this.#ports,
+			budget,
+			addressFor: (servicePort) => this.#addressFor(servicePort),
+			open: (servicePort, target) => this.#open(servicePort, target),
+		});
+	}
+
+	async reconcile(wanted: readonly ServicePort[]): Promise<ReconcileOutcome> {
+		const outcome = await this.#listeners.reconcile(wanted);
+		await this.#workers.settle();
+		return outcome;
+	}
+
+	retire(referenced: ReadonlySet<ServicePortKey>): void {
+		this.#listeners.retire(referenced);
+		this.#ports.forgetPreferred();
+	}
+
+	async connections(): Promise<LiveConnection[]> {
+		return [...(await this.#workers.connections()), ...this.#udp.connections()].toSorted(
+			(a, b) => a.startedAtMs - b.startedAtMs,
+		);
+	}
+
+	async failingEndpoints(): Promise<ReadonlyMap<ServicePortKey, readonly string[]>> {
+		const failing = new Map(this.#listeners.failingEndpoints());
+		for (const [id, endpoints] of await this.#workers.failing()) {
+			const key = this.#tcpListeners.get(id);
+			if (key !== undefined) failing.set(key, endpoints);
+		}
+		return failing;
+	}
+
+	stats(): EngineStats {
+		const waitingConnections = this.#workers.counter("waiting");
+		return {
+			listeners: this.#listeners.size,
+			tcpConnections: this.#workers.counter("connections"),
+			waitingConnections,
+			udpFlows: this.#udp.count(),
+			droppedDatagrams: this.#udp.droppedDatagrams(),
+			droppedDatagramsByReason: this.#udp.droppedByReason(),
+			evictedFlows: this.#udp.evictedFlows(),
+			affinityEvictions: this.#affinity.count + this.#workers.counter("affinityEvictions"),
+			workerFailures: this.#workers.failures,
+			overloadRefusals: this.#workers.counter("overloadRefusals"),
+			acceptPaused: waitingConnections > 0,
+		};
+	}
+
+	async drain(timeoutMs: number): Promise<number> {
+		const endMs = performance.now() + timeoutMs;
+		while (this.#workers.counter("connections") > 0 && performance.now() < endMs) {
+			const waitMs = Math.min(DRAIN_LOOK_MS, Math.max(0, endMs - performance.now()));
+			// oxlint-disable-next-line no-await-in-loop -- this is the wait
+			await new Promise((resolve) => setTimeout(resolve, waitMs));
+		}
+		await this.#workers.settle();
+		return this.#workers.counter("connections");
+	}
+
+	async close(): Promise<void> {
+		clearInterval(this.#sweepTimer);
+		this.#listeners.closeAll();
+		this.#affinity.close();
+		await Promise.all(this.#closing);
+		await Promise.all([this.#workers.stop(), this.#udp.close()]);
+	}
+
+	#open(servicePort: ServicePort, target: ListenTarget): Promise<ServicePortListener> {
+		if (target.address !== undefined && ipFamilyOf(target.address) !== servicePort.family) {
+			throw new BindAddressFamilyError(
+				`Cannot listen for "${servicePort.name}" (${servicePort.family}) on ${target.address}: the address is of the other family`,
+			);
+		}
+		if (servicePort.protocol === "udp") return this.#udp.open(servicePort, target);
+		return Promise.resolve(this.#openTcp(servicePort, target));
+	}
+
+	#openTcp(servicePort: ServicePort, target: ListenTarget): TcpListener {
+		const { family, key, sessionAffinity } = servicePort;
+		// What is known of clients is in one thread.
+		const count = sessionAffinity.type === "None" ? this.#workers.count : 1;
+		const { fds, port } = openListenSockets({ ...target, family }, count);
+		const sibling = target.sibling instanceof TcpListener ? target.sibling.id : undefined;
+		const id = this.#workers.open(servicePort, fds, sibling);
+		this.#tcpListeners.set(id, key);
+		setOwnPort(this.#workers.shared.ownPorts, "tcp", family, port, true);
+		return new TcpListener({
+			id,
+			proxyPort: toPort(port),
+			listenAddress: target.address,
+			update: (changed) => this.#workers.update(id, changed),
+			close: () => {
+				setOwnPort(this.#workers.shared.ownPorts, "tcp", family, port, false);
+				this.#tcpListeners.delete(id);
+				// Nobody is let in from now on; the port is free when the workers have let go of it.
+				for (const fd of fds) shutdown(fd, SHUT_RDWR);
+				const closed = this.#workers.close(id);
+				this.#closing.push(closed);
+				void closed.then(() => {
+					this.#closing = this.#closing.filter((each) => each !== closed);
+				});
+			},
+		});
+	}
+
+	#addressFor({ protocol, family }: ServicePort): IpAddress | undefined {
+		const { bindAddress } = this.#options;
+		return bindAddress ?? (protocol === "udp" ? this.#options.udpAddress(family) : undefined);
+	}
+
+	/** Apart from those of the workers, which are numbers. */
+	#newId(): string {
+		this.#nextId += 1;
+		return `u${this.#nextId.toString(36)}`;
+	}
+}
+
+interface TcpListenerParts {
+	readonly id: number;
+	readonly proxyPort: Port;
+	readonly listenAddress: IpAddress | undefined;
+	update(servicePort: ServicePort): void;
+	close(): void;
+}
+
+/** A TCP listener as the listener table sees it. */
+class TcpListener implements ServicePortListener {
+	readonly id: number;
+	readonly proxyPort: Port;
+	readonly listenAddress: IpAddress | undefined;
+	readonly #parts: TcpListenerParts;
+	#isClosed: boolean = false;
+
+	constructor(parts: TcpListenerParts) {
+		this.id = parts.id;
+		this.proxyPort = parts.proxyPort;
+		this.listenAddress = parts.listenAddress;
+		this.#parts = parts;
+	}
+
+	update(servicePort: ServicePort): void {
+		this.#parts.update(servicePort);
+	}
+
+	/** The workers are asked instead. */
+	failingEndpoints(): readonly string[] {
+		return [];
+	}
+
+	close(): void {
+		if (this.#isClosed) return;
+		this.#isClosed = true;
+		this.#parts.close();
+	}
+}

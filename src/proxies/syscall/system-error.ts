@@ -1,0 +1,12 @@
+import { getSystemErrorName } from "node:util";
+
+/** "ECONNREFUSED" for -111: what a call of libc.ts returned. */
+export function codeOf(result: number): string {
+	return getSystemErrorName(result);
+}
+
+/** What Node would throw for a failed call. */
+export function systemError(syscall: string, result: number): NodeJS.ErrnoException {
+	const code = codeOf(result);
+	return Object.assign(new Error(`${syscall} ${code}`), { code, errno: result, syscall });
+}

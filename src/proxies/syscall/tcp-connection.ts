@@ -1,0 +1,379 @@
+import type { Balancer, Pick } from "../../balancing/pick.ts";
+import { formatSocketAddress, type IpAddress } from "../../services/address.ts";
+import type { ConnectionEnd, ConnectionRecord } from "../../services/connection-record.ts";
+import type { Endpoint, ServicePort } from "../../services/service-port.ts";
+import type { Clock } from "../../shared/clock.ts";
+import { AttemptLog } from "../attempt-log.ts";
+import { type BrokenEnd, brokenEnd } from "../broken-end.ts";
+import { dialOutcomeOf } from "../dial-outcome.ts";
+import type { LiveConnection } from "../engine.ts";
+import type { Applicant } from "../tcp-admission.ts";
+import { BytePath, type PathMeans } from "./byte-path.ts";
+import type { Deadline } from "./deadlines.ts";
+import {
+	EPOLLERR,
+	EPOLLHUP,
+	EPOLLIN,
+	EPOLLOUT,
+	EPOLLRDHUP,
+	getIntOption,
+	SO_ERROR,
+	SOL_SOCKET,
+	setResetOnClose,
+} from "./libc.ts";
+import type { PollHandler } from "./poller.ts";
+import { codeOf } from "./system-error.ts";
+
+/** See stream/tcp-connection.ts. */
+const MAX_LOCAL_PAUSE_MS = 250;
+
+/** The client's side as it was accepted. */
+export interface AcceptedClient {
+	readonly fd: number;
+	readonly address: IpAddress;
+	readonly port: number;
+	/** As it was at this moment. */
+	readonly servicePort: ServicePort;
+	readonly balancer: Balancer;
+}
+
+/** A dial that was begun: the socket, or why there is none. */
+export type Dialed =
+	| { readonly fd: number; readonly code?: undefined }
+	| { readonly fd?: undefined; readonly code: string };
+
+/** What a connection needs of its surroundings. */
+export interface TcpConnectionHost {
+	readonly clock: Clock;
+	readonly dialTimeoutsMs: readonly number[];
+	readonly halfCloseIdleMs: number;
+	readonly drainRemovedMs: number | undefined;
+	readonly means: PathMeans;
+	/** Begins to connect; events of the socket are told to the connection. */
+	dial(endpoint: Endpoint, connection: TcpConnection): Dialed;
+	/** True where both ends of a connected socket are that socket. */
+	isConnectedToItself(fd: number, endpoint: Endpoint): boolean;
+	/** Of the client's or endpoint's socket, which gets no event any more. */
+	close(fd: number): void;
+	after(durationMs: number, run: () => void): Deadline;
+	/** It has more to do: it is to be asked to go on, after others. */
+	goOnLater(connection: TcpConnection): void;
+	onLocalError(code: string): void;
+	onDialed(): void;
+	onEnd(connection: TcpConnection, record: ConnectionRecord): void;
+}
+
+const NO_SOCKET = -1;
+
+/**
+ * One client's connection, from accept to the end of both legs; the same states and rules as
+ * stream/tcp-connection.ts, over bare descriptors.
+ *
+ * While dialing, nothing of the client is read: its bytes and FIN wait in the kernel, and its reset is
+ * an event.
+ */
+export class TcpConnection implements Applicant, PollHandler {
+	readonly id: string;
+	readonly #client: AcceptedClient;
+	readonly #host: TcpConnectionHost;
+	readonly #attempts: AttemptLog;
+	readonly #startedAtMs: number;
+	readonly #beganMs: number;
+	#state: "waiting" | "dialing" | "open" | "over" = "waiting";
+	#pick: Pick | undefined;
+	#endpointFd = NO_SOCKET;
+	#deadline: Deadline | undefined;
+	/** Of the client, before there is a path to read it. */
+	#clientEvents = 0;
+	#in: BytePath | undefined;
+	#out: BytePath | undefined;
+	#connectMs: number | undefined;
+	#movedAtMs = 0;
+	#movedBytes = -1;
+	/** What is to be done to the endpoint's socket once there is one. */
+	#keepalive: ((fd: number) => void) | undefined;
+	#removedSinceMs: number | undefined;
+	/** True while the host has been asked to go on with it. */
+	isQueued = false;
+
+	constructor(id: string, client: AcceptedClient, host: TcpConnectionHost) {
+		this.id = id;
+		this.#client = client;
+		this.#host = host;
+		this.#attempts = new AttemptLog(host.clock);
+		this.#startedAtMs = host.clock.wallMs();
+		this.#beganMs = host.clock.monotonicMs();
+	}
+
+	get client(): AcceptedClient {
+		return this.#client;
+	}
+
+	start(): void {
+		this.#state = "dialing";
+		this.#dialNext();
+	}
+
+	refuse(): void {
+		this.end("overload");
+	}
+
+	onEvents(fd: number, events: number): void {
+		if (this.#state === "over") return;
+		if (this.#state === "open") {
+			this.#onOpenEvents(fd, events);
+		} else if (fd !== this.#client.fd) {
+			this.#onDialEvents(events);
+		} else {
+			this.#clientEvents |= events;
+			if ((events & (EPOLLERR | EPOLLHUP)) !== 0) this.end("client-gone");
+		}
+	}
+
+	/** Moves what can be moved, both ways. */
+	goOn(): void {
+		const input = this.#in;
+		const output = this.#out;
+		if (this.#state !== "open" || input === undefined || output === undefined) return;
+		const isMore = this.#pump(input, output, "client", "endpoint");
+		if (this.#state !== "open") return;
+		const isMoreBack = this.#pump(output, input, "endpoint", "client");
+		if (this.#state !== "open") return;
+		if (input.isOver && output.isOver) this.end("closed");
+		else if (isMore || isMoreBack) this.#host.goOnLater(this);
+	}
+
+	/** Ends it now; unless it closed by itself, both peers see a reset. Idempotent. */
+	end(end: ConnectionEnd): void {
+		if (this.#state === "over") return;
+		const stateBefore = this.#state;
+		this.#deadline?.cancel();
+		this.#attempts.end("abandoned", undefined);
+		const record = this.#recordOf(end);
+		this.#state = "over";
+		this.#in?.release(this.#host.means);
+		this.#out?.release(this.#host.means);
+		this.#close(this.#client.fd, end === "closed");
+		if (this.#endpointFd !== NO_SOCKET) this.#close(this.#endpointFd, end === "closed");
+		if (stateBefore === "dialing") this.#host.onDialed();
+		this.#host.onEnd(this, record);
+	}
+
+	/** Looks for what no event tells of. To be called about once a second. */
+	sweep(): void {
+		const input = this.#in;
+		const output = this.#out;
+		if (this.#state !== "open" || input === undefined || output === undefined) return;
+		if (this.#isDrained()) {
+			this.end("endpoint-removed");
+			return;
+		}
+		if (!this.#isHalfClosed()) return;
+		const nowMs = this.#host.clock.monotonicMs();
+		const bytes = input.bytes + output.bytes;
+		if (bytes !== this.#movedBytes) {
+			this.#movedBytes = bytes;
+			this.#movedAtMs = nowMs;
+		}
+		if (nowMs - this.#movedAtMs >= this.#host.halfCloseIdleMs) this.end("half-close-timeout");
+	}
+
+	/** To be called when it is about a second old: with the endpoint's socket, where there is one. */
+	outliveSweep(setKeepalive: (fd: number) => void): void {
+		if (this.#state === "open") setKeepalive(this.#endpointFd);
+		else this.#keepalive = setKeepalive;
+	}
+
+	describe(): LiveConnection {
+		const isOpen = this.#in !== undefined;
+		return {
+			id: this.id,
+			protocol: "tcp",
+			service: this.#client.servicePort.name,
+			client: formatSocketAddress(this.#client.address, this.#client.port),
+			endpoint: this.#servedBy()?.key,
+			startedAtMs: this.#startedAtMs,
+			bytesIn: this.#in?.bytes ?? 0,
+			bytesOut: this.#out?.bytes ?? 0,
+			state: isOpen ? (this.#isHalfClosed() ? "half-closed" : "open") : "dialing",
+		};
+	}
+
+	#onOpenEvents(fd: number, events: number): void {
+		const isClient = fd === this.#client.fd;
+		const from = isClient ? this.#in : this.#out;
+		const to = isClient ? this.#out : this.#in;
+		if (from === undefined || to === undefined) return;
+		note(events, from, to);
+		const code = (events & EPOLLERR) === 0 ? undefined : errorOf(fd);
+		if (code === undefined) this.goOn();
+		else this.end(brokenEnd(isClient ? "client" : "endpoint", code));
+	}
+
+	/** @returns whether there is more to do. */
+	#pump(
+		path: BytePath,
+		other: BytePath,
+		from: "client" | "endpoint",
+		to: "client" | "endpoint",
+	): boolean {
+		switch (path.pump(this.#host.means, other.isOver)) {
+			case "read-failed":
+				this.end(this.#broken(from, path.failure));
+				return false;
+			case "write-failed":
+				this.end(this.#broken(to, path.failure));
+				return false;
+			case "more":
+				return true;
+			case "waits":
+			case "over":
+				return false;
+		}
+	}
+
+	#broken(side: "client" | "endpoint", failure: number): BrokenEnd {
+		return brokenEnd(side, codeOf(failure));
+	}
+
+	#dialNext(): void {
+		const timeoutMs = this.#host.dialTimeoutsMs[this.#attempts.count];
+		if (timeoutMs === undefined) {
+			this.end(this.#attempts.failedLocally ? "overload" : "unreachable");
+			return;
+		}
+		const { balancer, address } = this.#client;
+		const pick = balancer.pick({ clientAddress: address, tried: this.#attempts.tried });
+		if (pick === undefined) {
+			this.end("no-endpoint");
+			return;
+		}
+		this.#pick = pick;
+		this.#attempts.begin(pick);
+		const { fd, code } = this.#host.dial(pick.endpoint, this);
+		if (fd === undefined) {
+			// Not at once: a client whose endpoints all fail so must not hold up the others.
+			this.#deadline = this.#host.after(0, () => this.#failDial(code));
+			return;
+		}
+		this.#endpointFd = fd;
+		this.#deadline = this.#host.after(timeoutMs, () => this.#failDial(undefined));
+	}
+
+	#onDialEvents(events: number): void {
+		const pick = this.#pick;
+		if (pick === undefined || (events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) === 0) return;
+		const code = (events & (EPOLLERR | EPOLLHUP)) === 0 ? undefined : errorOf(this.#endpointFd);
+		if (code !== undefined) {
+			this.#failDial(code);
+			return;
+		}
+		if (this.#host.isConnectedToItself(this.#endpointFd, pick.endpoint)) {
+			setResetOnClose(this.#endpointFd);
+			this.#failDial("ECONNREFUSED");
+			return;
+		}
+		this.#open(pick, events);
+	}
+
+	/** @param code undefined for a timeout of ours. */
+	#failDial(code: string | undefined): void {
+		const pick = this.#pick;
+		if (this.#state !== "dialing" || pick === undefined) return;
+		this.#deadline?.cancel();
+		if (this.#endpointFd !== NO_SOCKET) this.#host.close(this.#endpointFd);
+		this.#endpointFd = NO_SOCKET;
+		const outcome =
+			code === undefined ? "timeout" : code === "ELOOP" ? "refused" : dialOutcomeOf(code);
+		const timeoutMs = this.#host.dialTimeoutsMs[this.#attempts.count - 1] ?? MAX_LOCAL_PAUSE_MS;
+		this.#attempts.end(outcome, code);
+		this.#client.balancer.failed(pick.endpoint, outcome);
+		if (outcome !== "local-error" || code === undefined) {
+			this.#dialNext();
+			return;
+		}
+		this.#host.onLocalError(code);
+		const pauseMs = Math.min(timeoutMs, MAX_LOCAL_PAUSE_MS);
+		this.#deadline = this.#host.after(pauseMs, () => this.#dialNext());
+	}
+
+	/** @param events of the endpoint's socket: it may have said something, or its end, by now. */
+	#open(pick: Pick, events: number): void {
+		this.#deadline?.cancel();
+		this.#attempts.end("connected", undefined);
+		this.#client.balancer.answered(pick.endpoint, this.#client.address);
+		this.#state = "open";
+		this.#keepalive?.(this.#endpointFd);
+		this.#connectMs = this.#host.clock.monotonicMs() - this.#beganMs;
+		this.#in = new BytePath(this.#client.fd, this.#endpointFd);
+		this.#out = new BytePath(this.#endpointFd, this.#client.fd);
+		this.#in.isReadable = (this.#clientEvents & (EPOLLIN | EPOLLRDHUP)) !== 0;
+		this.#in.hasHungUp = (this.#clientEvents & EPOLLRDHUP) !== 0;
+		this.#host.onDialed();
+		this.#onOpenEvents(this.#endpointFd, events);
+	}
+
+	#isHalfClosed(): boolean {
+		return this.#in?.isReadEnded === true || this.#out?.isReadEnded === true;
+	}
+
+	#isDrained(): boolean {
+		const { drainRemovedMs, clock } = this.#host;
+		const key = this.#pick?.endpoint.key;
+		if (drainRemovedMs === undefined || key === undefined) return false;
+		if (this.#client.balancer.has(key)) {
+			this.#removedSinceMs = undefined;
+			return false;
+		}
+		const nowMs = clock.monotonicMs();
+		this.#removedSinceMs ??= nowMs;
+		return nowMs - this.#removedSinceMs >= drainRemovedMs;
+	}
+
+	#close(fd: number, isInOrder: boolean): void {
+		if (!isInOrder) setResetOnClose(fd);
+		this.#host.close(fd);
+	}
+
+	#servedBy(): Endpoint | undefined {
+		return this.#in === undefined ? undefined : this.#pick?.endpoint;
+	}
+
+	#recordOf(end: ConnectionEnd): ConnectionRecord {
+		const { servicePort, address, port } = this.#client;
+		const endpoint = this.#servedBy();
+		return {
+			id: this.id,
+			protocol: "tcp",
+			family: servicePort.family,
+			service: servicePort.name,
+			client: formatSocketAddress(address, port),
+			endpoint: endpoint?.key,
+			podName: endpoint?.podName,
+			attempts: this.#attempts.attempts,
+			attemptCount: this.#attempts.count,
+			affinity: endpoint === undefined ? undefined : this.#pick?.affinity,
+			bytesIn: this.#in?.bytes ?? 0,
+			bytesOut: this.#out?.bytes ?? 0,
+			datagramsIn: undefined,
+			datagramsOut: undefined,
+			startedAtMs: this.#startedAtMs,
+			durationMs: this.#host.clock.monotonicMs() - this.#beganMs,
+			connectMs: this.#connectMs,
+			end,
+		};
+	}
+}
+
+/** What events of one side say: of the path that reads from it, and of the one that writes to it. */
+function note(events: number, from: BytePath, to: BytePath): void {
+	if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP)) !== 0) from.isReadable = true;
+	if ((events & (EPOLLRDHUP | EPOLLHUP)) !== 0) from.hasHungUp = true;
+	if ((events & EPOLLOUT) !== 0) to.isWritable = true;
+}
+
+/** The code of a socket's pending error, which is taken from it; undefined when there is none. */
+function errorOf(fd: number): string | undefined {
+	const error = getIntOption(fd, SOL_SOCKET, SO_ERROR);
+	return error === 0 ? undefined : codeOf(-Math.abs(error));
+}

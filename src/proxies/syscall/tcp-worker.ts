@@ -1,0 +1,331 @@
+import { createBalancer } from "../../balancing/balancer.ts";
+import type { Balancer, EndpointNews } from "../../balancing/pick.ts";
+import { ipFamilyOf } from "../../services/address.ts";
+import type { ConnectionRecord } from "../../services/connection-record.ts";
+import type { Endpoint, ServicePort } from "../../services/service-port.ts";
+import type { Clock } from "../../shared/clock.ts";
+import { DescriptorBudget } from "../descriptor-budget.ts";
+import type { LiveConnection } from "../engine.ts";
+import { LocalAddresses } from "../local-addresses.ts";
+import { TcpAdmission } from "../tcp-admission.ts";
+import type { TcpFaultKind } from "../tcp-faults.ts";
+import { createPathMeans } from "./byte-path.ts";
+import { Deadlines } from "./deadlines.ts";
+import { EPOLLET, EPOLLIN, EPOLLOUT, EPOLLRDHUP, getsockname } from "./libc.ts";
+import { COUNTER_COUNT, COUNTERS, type ConnectionEvent, type WorkerSettings } from "./messages.ts";
+import { isOwnPort } from "./own-ports.ts";
+import { PipePool } from "./pipe-pool.ts";
+import { Poller } from "./poller.ts";
+import { SharedTurn } from "./shared-turn.ts";
+import { SocketAddress } from "./socket-address.ts";
+import { codeOf } from "./system-error.ts";
+import { TcpAcceptor } from "./tcp-acceptor.ts";
+import { type Dialed, TcpConnection, type TcpConnectionHost } from "./tcp-connection.ts";
+import { endpointAddress, setKeepalive, startConnect } from "./tcp-sockets.ts";
+
+const CONNECTION_EVENTS = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+
+/** A listener whose accepting failed rests so long: what lacked may be there again. */
+const FAULT_PAUSE_MS = 100;
+
+/** A ServicePort as one worker serves it. */
+interface Listener {
+	readonly fds: readonly number[];
+	readonly balancer: Balancer;
+	servicePort: ServicePort;
+}
+
+export interface TcpWorkerParts {
+	readonly settings: WorkerSettings;
+	/** The time of this turn of the loop. */
+	readonly clock: Clock;
+	happened(event: ConnectionEvent): void;
+	/** An endpoint of a listener failed, or answered after that. */
+	onNews(listener: number, endpointKey: string, news: EndpointNews): void;
+}
+
+/** All that one thread relays: its listeners, its connections and what they share. */
+export class TcpWorker {
+	readonly poller: Poller;
+	readonly #parts: TcpWorkerParts;
+	readonly #deadlines = new Deadlines();
+	readonly #admission: TcpAdmission;
+	readonly #listeners = new Map<number, Listener>();
+	readonly #connections = new Set<TcpConnection>();
+	readonly #host: TcpConnectionHost;
+	readonly #localAddresses: LocalAddresses;
+	readonly #address = new SocketAddress();
+	/** In the kernel's form, made once for each. */
+	readonly #endpointAddresses = new WeakMap<Endpoint, SocketAddress>();
+	readonly #pipes: PipePool;
+	/** Those that have more to do than one turn allows. */
+	#queued: TcpConnection[] = [];
+	/** Connections younger than a sweep: not asked for keepalive yet. */
+	#young: TcpConnection[] = [];
+
+	constructor(parts: TcpWorkerParts) {
+		const { settings, clock } = parts;
+		const { shared, index } = settings;
+		const budget = shareOf(settings.descriptorLimit, shared.descriptors, index);
+		const opened = (fd: number) => {
+			settings.shared.owners[fd] = settings.index + 1;
+		};
+		const closed = (fd: number) => {
+			settings.shared.owners[fd] = 0;
+		};
+		this.#parts = parts;
+		this.poller = new Poller(closed);
+		opened(this.poller.fd);
+		this.#pipes = new PipePool(budget, opened, closed);
+		this.#localAddresses = new LocalAddresses(() => clock.monotonicMs());
+		this.#admission = new TcpAdmission({
+			budget,
+			waitingRoom: shareOf(settings.maxWaiting, settings.shared.waiting, settings.index),
+			maxDialing: settings.maxDialing,
+			now: () => clock.monotonicMs(),
+			onPaused: () =>
+				this.#fault("paused", "out of file descriptors", {
+					descriptors: budget.used,
+					descriptorLimit: budget.limit,
+				}),
+		});
+		this.#host = this.#createHost();
+		this.#sweepLater();
+	}
+
+	/** Serves a ServicePort at these listening sockets. */
+	open(
+		id: number,
+		fds: readonly number[],
+		servicePort: ServicePort,
+		more: { readonly sibling: number | undefined; readonly turn: number },
+	): void {
+		const { clock, settings } = this.#parts;
+		const before = this.#listeners.get(id);
+		const balancer =
+			before?.balancer ??
+			createBalancer({
+				sibling:
+					more.sibling === undefined ? undefined : this.#listeners.get(more.sibling)?.balancer,
+				now: () => clock.monotonicMs(),
+				random: Math.random,
+				turn: new SharedTurn(settings.shared.turns, more.turn),
+				onAffinityEviction: () => this.#count("affinityEvictions", 1),
+				onNews: (endpointKey, news) => this.#parts.onNews(id, endpointKey, news),
+			});
+		const listener: Listener = { fds, balancer, servicePort };
+		this.#listeners.set(id, listener);
+		balancer.update(servicePort.endpoints, servicePort.sessionAffinity);
+		const acceptor = new TcpAcceptor({
+			onAccepted: (fd, address) => this.#accepted(listener, fd, address),
+			onClosed: (listenFd) => this.poller.remove(listenFd),
+			onFault: (listenFd, code) => this.#onAcceptFault(listener, acceptor, listenFd, code),
+		});
+		for (const fd of fds) this.poller.add(fd, EPOLLIN, acceptor);
+	}
+
+	update(id: number, servicePort: ServicePort): void {
+		const listener = this.#listeners.get(id);
+		if (listener === undefined) return;
+		listener.servicePort = servicePort;
+		listener.balancer.update(servicePort.endpoints, servicePort.sessionAffinity);
+	}
+
+	note(id: number, endpointKey: string, news: EndpointNews): void {
+		this.#listeners.get(id)?.balancer.note(endpointKey, news);
+	}
+
+	/** Its sockets stay open and are another's from now on. */
+	release(id: number): void {
+		const listener = this.#listeners.get(id);
+		if (listener === undefined) return;
+		this.#listeners.delete(id);
+		for (const fd of listener.fds) this.poller.remove(fd);
+	}
+
+	/** One turn: waits for events, and does what they and the time ask for. */
+	turn(maxWaitMs: number): void {
+		const { clock } = this.#parts;
+		const waitMs = this.#queued.length > 0 ? 0 : this.#waitMs(maxWaitMs);
+		this.poller.wait(waitMs);
+		const queued = this.#queued;
+		if (queued.length > 0) {
+			this.#queued = [];
+			for (const connection of queued) {
+				connection.isQueued = false;
+				connection.goOn();
+			}
+		}
+		this.#deadlines.run(clock.monotonicMs());
+		this.poller.closeDue();
+	}
+
+	connections(): readonly LiveConnection[] {
+		return [...this.#connections].map((connection) => connection.describe());
+	}
+
+	failing(): ReadonlyMap<number, readonly string[]> {
+		const failing = new Map<number, readonly string[]>();
+		for (const [id, { balancer }] of this.#listeners) {
+			const endpoints = balancer.failing();
+			if (endpoints.length > 0) failing.set(id, endpoints);
+		}
+		return failing;
+	}
+
+	/** Ends everything so; the listening sockets stay open. */
+	stop(end: "stopped" | "relay-failed"): void {
+		for (const id of this.#listeners.keys()) this.release(id);
+		for (const connection of this.#connections) connection.end(end);
+		this.#pipes.clear();
+		this.#parts.settings.shared.owners[this.poller.fd] = 0;
+		this.poller.close();
+	}
+
+	#createHost(): TcpConnectionHost {
+		const { settings, clock } = this.#parts;
+		return {
+			clock,
+			dialTimeoutsMs: settings.dialTimeoutsMs,
+			halfCloseIdleMs: settings.halfCloseIdleMs,
+			drainRemovedMs: settings.drainRemovedMs,
+			means: createPathMeans(this.#pipes),
+			dial: (endpoint, connection) => this.#dial(endpoint, connection),
+			isConnectedToItself: (fd, endpoint) => this.#isConnectedToItself(fd, endpoint),
+			close: (fd) => this.poller.closeLater(fd),
+			after: (durationMs, run) => this.#deadlines.after(durationMs, clock.monotonicMs(), run),
+			goOnLater: (connection) => {
+				if (connection.isQueued) return;
+				connection.isQueued = true;
+				this.#queued.push(connection);
+			},
+			onLocalError: (code) => this.#fault("local", code, {}),
+			onDialed: () => this.#admission.dialed(),
+			onEnd: (connection, record) => this.#onEnd(connection, record),
+		};
+	}
+
+	#accepted(listener: Listener, fd: number, from: SocketAddress): void {
+		const { settings } = this.#parts;
+		settings.shared.owners[fd] = settings.index + 1;
+		const { servicePort, balancer } = listener;
+		const client = { fd, address: from.address, port: from.port, servicePort, balancer };
+		const connection = new TcpConnection(this.#newId(), client, this.#host);
+		this.#connections.add(connection);
+		this.#young.push(connection);
+		this.#setCount("connections", this.#connections.size);
+		this.#parts.happened({
+			start: {
+				id: connection.id,
+				protocol: "tcp",
+				service: servicePort.name,
+				clientAddress: client.address,
+				clientPort: client.port,
+			},
+		});
+		this.poller.add(fd, CONNECTION_EVENTS, connection);
+		this.#admission.apply(connection);
+		this.#setCount("waiting", this.#admission.waiting);
+	}
+
+	#dial(endpoint: Endpoint, connection: TcpConnection): Dialed {
+		const { settings } = this.#parts;
+		const isOwn =
+			isOwnPort(settings.shared.ownPorts, "tcp", ipFamilyOf(endpoint.address), endpoint.port) &&
+			this.#localAddresses.has(endpoint.address);
+		if (isOwn) return { code: "ELOOP" };
+		let address = this.#endpointAddresses.get(endpoint);
+		if (address === undefined) {
+			address = endpointAddress(endpoint);
+			this.#endpointAddresses.set(endpoint, address);
+		}
+		const fd = startConnect(address);
+		if (fd < 0) return { code: codeOf(fd) };
+		settings.shared.owners[fd] = settings.index + 1;
+		const result = this.poller.add(fd, CONNECTION_EVENTS, connection);
+		if (result >= 0) return { fd };
+		this.poller.closeLater(fd);
+		return { code: codeOf(result) };
+	}
+
+	/** Only an endpoint of this node can be: most dials are spared the question. */
+	#isConnectedToItself(fd: number, { address, port }: Endpoint): boolean {
+		if (!this.#localAddresses.has(address) && !address.startsWith("127.")) return false;
+		getsockname(fd, this.#address.bytes);
+		return this.#address.port === port && this.#address.address === address;
+	}
+
+	#onAcceptFault(listener: Listener, acceptor: TcpAcceptor, fd: number, code: string): void {
+		this.#fault("accept", code, { service: listener.servicePort.name });
+		this.poller.remove(fd);
+		this.#host.after(FAULT_PAUSE_MS, () => {
+			const isServed = [...this.#listeners.values()].some((each) => each === listener);
+			if (isServed) this.poller.add(fd, EPOLLIN, acceptor);
+		});
+	}
+
+	#onEnd(connection: TcpConnection, record: ConnectionRecord): void {
+		this.#connections.delete(connection);
+		if (record.end === "overload") {
+			this.#count("overloadRefusals", 1);
+			this.#fault("refused", "too many wait for descriptors, or dial at once", {
+				service: record.service,
+			});
+		}
+		this.#admission.left(connection);
+		this.#parts.happened({ record });
+		this.#setCount("connections", this.#connections.size);
+		this.#setCount("waiting", this.#admission.waiting);
+	}
+
+	#fault(kind: TcpFaultKind, text: string, fields: object): void {
+		this.#parts.happened({ fault: { kind, text, fields } });
+	}
+
+	#sweepLater(): void {
+		this.#host.after(this.#parts.settings.sweepMs, () => {
+			this.#sweep();
+			this.#sweepLater();
+		});
+	}
+
+	#sweep(): void {
+		const young = this.#young;
+		this.#young = [];
+		for (const connection of young) connection.outliveSweep(setKeepalive);
+		for (const connection of this.#connections) connection.sweep();
+		this.#admission.sweep();
+		this.#setCount("waiting", this.#admission.waiting);
+	}
+
+	#waitMs(maxWaitMs: number): number {
+		const nextMs = Math.ceil(this.#deadlines.nextInMs(this.#parts.clock.monotonicMs()));
+		return Math.min(maxWaitMs, nextMs);
+	}
+
+	/** Every worker has numbers of its own. */
+	#newId(): string {
+		const { index, workers } = this.#parts.settings;
+		this.#count("lastId", 1);
+		return (this.#counter("lastId") * workers + index).toString(36);
+	}
+
+	#counter(name: keyof typeof COUNTERS): number {
+		const { shared, index } = this.#parts.settings;
+		return shared.counters[index * COUNTER_COUNT + COUNTERS[name]] ?? 0;
+	}
+
+	#count(name: keyof typeof COUNTERS, by: number): void {
+		this.#setCount(name, this.#counter(name) + by);
+	}
+
+	#setCount(name: keyof typeof COUNTERS, value: number): void {
+		const { shared, index } = this.#parts.settings;
+		shared.counters[index * COUNTER_COUNT + COUNTERS[name]] = value;
+	}
+}
+
+/** What one worker may take of what all share. */
+function shareOf(limit: number, used: Int32Array, index: number): DescriptorBudget {
+	return new DescriptorBudget(limit, used, used.subarray(1 + index, 2 + index));
+}

@@ -1,0 +1,216 @@
+import type { ServicePort } from "../../services/service-port.ts";
+import type { Log } from "../../shared/log.ts";
+import type { EngineHooks, LiveConnection } from "../engine.ts";
+import type { TcpFault } from "../tcp-faults.ts";
+import { close } from "./libc.ts";
+import { COUNTER_COUNT, COUNTERS, type SharedState, type WorkerSettings } from "./messages.ts";
+import { OWN_PORTS_BYTES } from "./own-ports.ts";
+import { WorkerHandle } from "./worker-handle.ts";
+
+/** Rotations that may be shared; a ServicePort beyond shares one with another, which is only less even. */
+const MAX_TURNS = 65_536;
+
+/** A worker that dies at once again and again must not take the whole processor. */
+const RESTART_AFTER_MS = 100;
+
+export interface WorkersOptions {
+	readonly count: number;
+	readonly settings: Pick<
+		WorkerSettings,
+		| "dialTimeoutsMs"
+		| "halfCloseIdleMs"
+		| "drainRemovedMs"
+		| "maxWaiting"
+		| "maxDialing"
+		| "descriptorLimit"
+		| "sweepMs"
+	>;
+	/** The highest number that a descriptor may have. */
+	readonly maxDescriptor: number;
+	readonly hooks: EngineHooks;
+	onFault(fault: TcpFault): void;
+	readonly log: Log;
+}
+
+/** A listener, and which of its sockets are with which worker. */
+interface Served {
+	readonly id: number;
+	readonly fds: readonly number[];
+	servicePort: ServicePort;
+	readonly sibling: number | undefined;
+	/** By worker. */
+	readonly shares: ReadonlyMap<number, readonly number[]>;
+}
+
+/** The worker threads of an engine: who serves which listener, and what they say. */
+export class Workers {
+	readonly shared: SharedState;
+	readonly #options: WorkersOptions;
+	readonly #handles: WorkerHandle[] = [];
+	readonly #served = new Map<number, Served>();
+	#nextListener = 1;
+	#failures = 0;
+	#isStopping: boolean = false;
+
+	constructor(options: WorkersOptions) {
+		this.#options = options;
+		const numbers = (count: number, bytes: number) => new SharedArrayBuffer(count * bytes);
+		this.shared = {
+			descriptors: new Int32Array(numbers(1 + options.count, 4)),
+			waiting: new Int32Array(numbers(1 + options.count, 4)),
+			owners: new Uint8Array(numbers(options.maxDescriptor + 1, 1)),
+			ownPorts: new Uint8Array(numbers(OWN_PORTS_BYTES, 1)),
+			counters: new Float64Array(numbers(options.count * COUNTER_COUNT, 8)),
+			turns: new Int32Array(numbers(MAX_TURNS, 4)),
+		};
+		for (let index = 0; index < options.count; index += 1) {
+			this.#handles.push(this.#start(index));
+		}
+	}
+
+	get count(): number {
+		return this.#options.count;
+	}
+
+	/** Workers that ended and were replaced, since the start. */
+	get failures(): number {
+		return this.#failures;
+	}
+
+	/** Over all workers. */
+	counter(name: keyof typeof COUNTERS): number {
+		let sum = 0;
+		for (let index = 0; index < this.count; index += 1) {
+			sum += this.shared.counters[index * COUNTER_COUNT + COUNTERS[name]] ?? 0;
+		}
+		return sum;
+	}
+
+	/**
+	 * Has a ServicePort served at these listening sockets.
+	 *
+	 * @param sibling the listener that it shares session affinity with.
+	 * @returns the listener's number.
+	 */
+	open(servicePort: ServicePort, fds: readonly number[], sibling: number | undefined): number {
+		const id = this.#nextListener;
+		this.#nextListener += 1;
+		const shares = this.#deal(id, fds, sibling);
+		const served = { id, fds, servicePort, sibling, shares };
+		this.#served.set(id, served);
+		for (const worker of shares.keys()) this.#openAt(worker, served);
+		return id;
+	}
+
+	update(id: number, servicePort: ServicePort): void {
+		const served = this.#served.get(id);
+		if (served === undefined) return;
+		served.servicePort = servicePort;
+		for (const worker of served.shares.keys()) {
+			this.#handles[worker]?.tell({ kind: "update", listener: id, servicePort });
+		}
+	}
+
+	/** Resolves when its sockets are closed. */
+	async close(id: number): Promise<void> {
+		const served = this.#served.get(id);
+		if (served === undefined) return;
+		this.#served.delete(id);
+		await Promise.all(
+			[...served.shares.keys()].map(async (worker) => await this.#handles[worker]?.release(id)),
+		);
+		for (const fd of served.fds) close(fd);
+	}
+
+	/** Resolves when every worker has done what it was told until now, and said what has happened. */
+	async settle(): Promise<void> {
+		await Promise.all(this.#handles.map((handle) => handle.ask("nothing")));
+	}
+
+	async connections(): Promise<readonly LiveConnection[]> {
+		const all = await Promise.all(this.#handles.map((handle) => handle.ask("connections")));
+		return all.flatMap((each) => each ?? []);
+	}
+
+	/** By listener. */
+	async failing(): Promise<ReadonlyMap<number, readonly string[]>> {
+		const failing = new Map<number, readonly string[]>();
+		for (const each of await Promise.all(this.#handles.map((handle) => handle.ask("failing")))) {
+			for (const [id, endpoints] of each ?? []) {
+				failing.set(id, [...new Set([...(failing.get(id) ?? []), ...endpoints])]);
+			}
+		}
+		return failing;
+	}
+
+	async stop(): Promise<void> {
+		this.#isStopping = true;
+		await Promise.all(this.#handles.map((handle) => handle.stop()));
+		for (const { fds } of this.#served.values()) for (const fd of fds) close(fd);
+		this.#served.clear();
+	}
+
+	/** One worker has all sockets of a listener that has one; else each has its own. */
+	#deal(
+		id: number,
+		fds: readonly number[],
+		sibling: number | undefined,
+	): ReadonlyMap<number, readonly number[]> {
+		const [lone] = this.#served.get(sibling ?? -1)?.shares.keys() ?? [];
+		if (fds.length === 1) return new Map([[lone ?? id % this.count, fds]]);
+		return new Map(fds.map((fd, index) => [index % this.count, [fd]]));
+	}
+
+	#openAt(worker: number, { id, servicePort, sibling, shares }: Served): void {
+		this.#handles[worker]?.tell({
+			kind: "open",
+			listener: id,
+			fds: shares.get(worker) ?? [],
+			servicePort,
+			sibling,
+			turn: id % MAX_TURNS,
+		});
+	}
+
+	#start(index: number): WorkerHandle {
+		const { settings, hooks, count } = this.#options;
+		return new WorkerHandle({
+			settings: { ...settings, index, workers: count, shared: this.shared },
+			hooks,
+			onFault: (fault) => this.#options.onFault(fault),
+			onNews: (listener, endpointKey, news) => {
+				for (const other of this.#served.get(listener)?.shares.keys() ?? []) {
+					if (other === index) continue;
+					this.#handles[other]?.tell({ kind: "note", listener, endpointKey, news });
+				}
+			},
+			onDeath: (cause) => this.#replace(index, cause),
+		});
+	}
+
+	/** Listening sockets are this thread's, so that clients wait in them for the next worker. */
+	#replace(index: number, cause: unknown): void {
+		this.#failures += 1;
+		const { log } = this.#options;
+		const error = cause instanceof Error ? (cause.stack ?? cause.message) : String(cause);
+		log.error({ worker: index, error }, "relay worker ended, another takes its place");
+		const { owners, counters } = this.shared;
+		for (let fd = 0; fd < owners.length; fd += 1) {
+			if (owners[fd] !== index + 1) continue;
+			owners[fd] = 0;
+			close(fd);
+		}
+		counters[index * COUNTER_COUNT + COUNTERS.connections] = 0;
+		counters[index * COUNTER_COUNT + COUNTERS.waiting] = 0;
+		for (const used of [this.shared.descriptors, this.shared.waiting]) {
+			Atomics.sub(used, 0, Atomics.exchange(used, 1 + index, 0));
+		}
+		setTimeout(() => {
+			if (this.#isStopping) return;
+			this.#handles[index] = this.#start(index);
+			for (const served of this.#served.values()) {
+				if (served.shares.has(index)) this.#openAt(index, served);
+			}
+		}, RESTART_AFTER_MS);
+	}
+}

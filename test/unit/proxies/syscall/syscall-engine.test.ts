@@ -1,0 +1,88 @@
+import { once } from "node:events";
+import { afterEach, beforeEach, describe, expect, test as it } from "vitest";
+import { createSyscallEngine } from "../../../../src/proxies/syscall/syscall-engine.ts";
+import type { Endpoint } from "../../../../src/services/service-port.ts";
+import type { TestEndpoint } from "../../../conformance/tcp-endpoints.ts";
+import { countsOf, endOf, TcpLab, until } from "../../../conformance/tcp-lab.ts";
+import { anEndpointAt, aServicePort } from "../builders.ts";
+
+const BY_CLIENT = { type: "ClientIP", timeoutMs: 60_000 } as const;
+
+/** No address at all, which nothing admits: a stand-in for any bug of ours. */
+function aPoisonedEndpoint(): Endpoint {
+	return { ...anEndpointAt("127.0.0.1", 9), address: "poison" as Endpoint["address"] };
+}
+
+describe("a worker that ends by an error", () => {
+	let lab: TcpLab;
+	let echo: TestEndpoint;
+	beforeEach(async () => {
+		lab = new TcpLab(({ descriptorLimit, ...options }) =>
+			createSyscallEngine({
+				...options,
+				...(descriptorLimit === undefined ? {} : { descriptorLimit }),
+				bindAddress: undefined,
+				udpAddress: () => undefined,
+				udp: { idleMs: 1000, firstAnswerMs: 1000, maxFlows: 10 },
+				sweepMs: 50,
+				workers: 2,
+			}),
+		);
+		echo = await lab.endpoint((socket) => socket.pipe(socket));
+	});
+	afterEach(() => lab.close());
+
+	/** Two ServicePorts, each in one worker of its own, and a poisoned one in the first's. */
+	async function serve() {
+		const sticky = (name: string, endpoint: Endpoint) =>
+			aServicePort({ name, endpoints: [endpoint], sessionAffinity: BY_CLIENT });
+		const { bindings } = await lab.reconcile(
+			sticky("first", echo.endpoint),
+			sticky("second", echo.endpoint),
+			sticky("poisoned", aPoisonedEndpoint()),
+		);
+		return bindings.map(({ proxyPort }) => proxyPort);
+	}
+
+	it("is replaced: its Services are served again, and others were not disturbed", async () => {
+		const [first = 0, second = 0, poisoned = 0] = await serve();
+		const [lost, kept] = [await lab.connect(first), await lab.connect(second)];
+		await until(async () => {
+			const states = (await lab.engine.connections()).map(({ state }) => state);
+			return countsOf(states)["open"] === 2;
+		}, "both relays");
+		const atLost = endOf(lost);
+		expect(await endOf(lab.dial(poisoned))).toBe("ECONNRESET");
+		expect(await atLost).toBe("ECONNRESET");
+		kept.write("still here");
+		expect(String((await once(kept, "data"))[0])).toBe("still here");
+		expect(await lab.ask(first, "hello")).toBe("hello");
+		expect(lab.engine.stats()).toMatchObject({ workerFailures: 1, tcpConnections: 1 });
+		kept.destroy();
+		await lab.settled();
+		const ends = lab.records.map(({ service, end }) => `${service} ${end}`);
+		expect(countsOf(ends)).toMatchObject({
+			"shop/first:http relay-failed": 1,
+			"shop/poisoned:http relay-failed": 1,
+			"shop/first:http closed": 1,
+		});
+	});
+
+	it("is logged with its cause, and leaves no descriptor behind", async () => {
+		const [first = 0, , poisoned = 0] = await serve();
+		const before = lab.engine.descriptors.used;
+		for (let round = 1; round <= 3; round += 1) {
+			await endOf(lab.dial(poisoned));
+			await until(() => lab.engine.stats().workerFailures === round, "the failure");
+			expect(await lab.ask(first, "hello")).toBe("hello");
+		}
+		await lab.settled();
+		expect(lab.engine.descriptors.used).toBe(before);
+		const said = lab.log.lines.filter(({ level }) => level === "error");
+		expect(said).toHaveLength(3);
+		expect(said[0]).toMatchObject({
+			message: "relay worker ended, another takes its place",
+			fields: { error: expect.stringContaining("has neither IPv6 nor IPv4 format") },
+		});
+	});
+});
