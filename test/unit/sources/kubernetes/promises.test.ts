@@ -5,6 +5,7 @@ import { DEFAULT_TIMING } from "../../../../src/sources/kubernetes/connections.t
 import { DEFAULT_LIMITS } from "../../../../src/sources/kubernetes/limits.ts";
 import {
 	nodeResource,
+	serviceCidrsResource,
 	servicesResource,
 	slicesResource,
 } from "../../../../src/sources/kubernetes/resources.ts";
@@ -37,6 +38,8 @@ describe("what the documents promise of the cluster source", () => {
 			slicesResource("v1beta1"),
 			slicesResource("endpoints"),
 			nodeResource("node1"),
+			serviceCidrsResource("v1"),
+			serviceCidrsResource("v1beta1"),
 		].map(({ group, plural }) => `${group}/${plural}`);
 		expect(new Set(allowed)).toEqual(new Set(read));
 		expect(rules.flatMap(({ verbs }) => verbs)).not.toContain("*");
