@@ -6,7 +6,7 @@ import {
 import { findTools, type HostLook } from "../../src/rules/find-tools.ts";
 import { createRuleKeeper, type RuleKeeper } from "../../src/rules/rule-keeper.ts";
 import { type ChosenVariant, chooseVariant } from "../../src/rules/variant.ts";
-import { readSavedRules, type Variant } from "../../src/rules/xtables.ts";
+import type { Variant } from "../../src/rules/xtables.ts";
 import type { IpFamily } from "../../src/services/address.ts";
 import { createLab, type Lab, labProblem } from "./lab.ts";
 import { runCommandSync } from "./lab-command.ts";
@@ -36,7 +36,7 @@ export async function createRulesLab(variant: Variant): Promise<RulesLab> {
 	const lab = await createLab({ endpoints: 0 });
 	const runner = inNamespace(lab.node.name);
 	const look: HostLook = {
-		runner,
+		runner: rememberingVersions(runner),
 		signal: never,
 		readTextFile: async (path) => {
 			const { exitCode, stdout } = await lab.node.exec("cat", [path], { mayFail: true });
@@ -69,9 +69,9 @@ export async function createRulesLab(variant: Variant): Promise<RulesLab> {
 export async function sweepRules({ lab, look }: RulesLab): Promise<readonly string[]> {
 	const { found } = await findTools(look);
 	const left: string[] = [];
-	for (const { tools } of found) {
-		// oxlint-disable-next-line no-await-in-loop -- a handful of short commands
-		const { tables } = await readSavedRules(look.runner, tools, never);
+	for (const { tools, saved } of found) {
+		if (saved instanceof Error) throw saved;
+		const { tables } = saved;
 		for (const chain of [...tables.filter.own.keys(), ...tables.nat.own.keys()]) {
 			left.push(`${tools.family} ${tools.variant} ${chain}`);
 		}
@@ -94,5 +94,18 @@ function inNamespace(name: string): CommandRunner {
 	return {
 		run: (file: string, args: readonly string[], options: RunOptions) =>
 			inner.run("ip", ["netns", "exec", name, file, ...args], options),
+	};
+}
+
+/** Programs do not change while tests run, and each look at the host asks six of them. */
+function rememberingVersions(inner: CommandRunner): CommandRunner {
+	const versions = new Map<string, ReturnType<CommandRunner["run"]>>();
+	return {
+		run: (file, args, options) => {
+			if (args.join() !== "--version") return inner.run(file, args, options);
+			const asked = versions.get(file) ?? inner.run(file, args, options);
+			versions.set(file, asked);
+			return asked;
+		},
 	};
 }
