@@ -1,17 +1,41 @@
 import { defineConfig } from "vitest/config";
 
+/** What decides and holds nothing of the process. The other rooms' tests open sockets and count descriptors. */
+const PURE = [
+	"test/unit/*.test.ts",
+	"test/unit/{balancing,config,daemon,rules,services,shared}/**/*.test.ts",
+];
+
+const unit = {
+	testTimeout: 20_000,
+	// Its default leaves one processor to the reporter, which hardly needs any.
+	maxWorkers: "100%",
+	sequence: { groupOrder: 1 },
+};
+
 export default defineConfig({
 	test: {
 		globalSetup: ["test/kit/host-settings.ts"],
 		projects: [
 			{
 				test: {
+					...unit,
 					name: "unit",
+					include: PURE,
+					// One process for all of them: most take less time than to start one and load what they test.
+					isolate: false,
+					setupFiles: ["test/kit/leaves-nothing.ts"],
+					restoreMocks: true,
+					unstubEnvs: true,
+					unstubGlobals: true,
+				},
+			},
+			{
+				test: {
+					...unit,
+					name: "unit-isolated",
 					include: ["test/unit/**/*.test.ts"],
-					testTimeout: 20_000,
-					// Its default leaves one processor to the reporter, which hardly needs any.
-					maxWorkers: "100%",
-					sequence: { groupOrder: 1 },
+					exclude: PURE,
 				},
 			},
 			{
