@@ -18,8 +18,8 @@ import {
 import type { Agent } from "../kit/agent.ts";
 import type { DaemonProcess } from "../kit/daemon-process.ts";
 import { labProblem } from "../kit/lab.ts";
-import { rawService } from "../kit/raw-objects.ts";
 import { clusterIp, eventually, type ServiceLab, savedRules } from "../kit/service-lab.ts";
+import { expectState, stateMarker } from "../kit/state-marker.ts";
 
 const PROXIED: Record<Family, string> = { ipv4: "198.51.100.8", ipv6: "fd30::8" };
 const CLIENTS_RANGE: Record<Family, string> = { ipv4: "10.1.0.0/24", ipv6: "fd10:1::/64" };
@@ -58,17 +58,9 @@ describe.skipIf(labProblem() !== undefined)("the kinds of addresses", () => {
 	/** The Service that a test is about, alone, once the daemon has taken it over. */
 	const serve = async (fields: Omit<KindServiceFields, "name" | "number">) => {
 		round += 1;
-		// A Service whose port tells which state is in force.
-		const marker = rawService({
-			name: "marker",
-			clusterIp: clusterIp(99),
-			ports: [{ port: round }],
-		});
-		await services.write("a.json", [...kindService({ name: "a", number: 10, ...fields }), marker]);
-		const place = { address: clusterIp(99), port: round, timeoutMs: 500 };
-		await eventually(async () =>
-			expect((await services.client.tcp(place))[0]?.error).toBe("ECONNREFUSED"),
-		);
+		const service = kindService({ name: "a", number: 10, ...fields });
+		await services.write("a.json", [...service, ...stateMarker(round)]);
+		await eventually(() => expectState(services.client, round));
 	};
 
 	it.each(FAMILIES)(

@@ -119,5 +119,5 @@ export async function ask(
 	address: string,
 	port = 80,
 ): Promise<readonly (string | undefined)[]> {
-	return [await askTcp(from, address, port), await askUdp(from, address, port)];
+	return await Promise.all([askTcp(from, address, port), askUdp(from, address, port)]);
 }

@@ -1,13 +1,13 @@
 import type { Variant } from "../../src/rules/xtables.ts";
 import type { Agent } from "./agent.ts";
 import type { DaemonProcess } from "./daemon-process.ts";
-import { rawService } from "./raw-objects.ts";
 import type { RELAY_ENGINES } from "./relay-engines.ts";
 import { SCENARIO_FLAGS } from "./scenario-model.ts";
 import type { Target } from "./scenario-objects.ts";
 import type { Reached } from "./scenario-packets.ts";
 import type { Place } from "./scenario-schema.ts";
 import { createServiceLab, eventually, savedRules } from "./service-lab.ts";
+import { expectState, MARKER_NAMESPACE, stateMarker } from "./state-marker.ts";
 
 /** A lab and a daemon in it that goes through one scenario after the other. */
 export interface ScenarioLab {
@@ -61,8 +61,8 @@ export async function createScenarioLab(
 		hostRules,
 		async become(objects) {
 			round += 1;
-			await services.write(FILE, [...objects, marker(round)]);
-			await eventually(() => isMarked(agents.node, round), 20_000);
+			await services.write(FILE, [...objects, ...stateMarker(round)]);
+			await eventually(() => expectState(agents.node, round), 20_000);
 		},
 		clear: () => services.write(FILE, []),
 		observe: (from, target, wanted) => observe(agents[from], target, wanted),
@@ -84,28 +84,6 @@ async function agentsOf({
 		node: await lab.node.agent(),
 		pod: await pod.agent(),
 	};
-}
-
-/** A Service without endpoints whose port tells which state is in force: it is refused from then on. */
-function marker(port: number): unknown {
-	return rawService({
-		namespace: "marker",
-		name: "marker",
-		clusterIps: MARKER_ADDRESSES,
-		ports: [{ port }],
-	});
-}
-
-const MARKER_ADDRESSES = ["10.96.255.1", "fd10:96::ffff"];
-
-async function isMarked(node: Agent, port: number): Promise<void> {
-	for (const address of MARKER_ADDRESSES) {
-		// oxlint-disable-next-line no-await-in-loop -- the second hardly ever waits
-		const [result] = await node.tcp({ address, port, timeoutMs: 200 });
-		if (result?.error !== "ECONNREFUSED") {
-			throw new Error(`state ${port} is not in force: ${address} gives ${result?.error}`);
-		}
-	}
 }
 
 async function observe(agent: Agent, target: Target, wanted: Reached): Promise<Reached> {
@@ -157,7 +135,8 @@ function proxyPortsIn(rules: readonly string[]): Readonly<Record<string, string>
 	return Object.fromEntries(
 		rules.flatMap((rule) => {
 			const [, key, port] = led.exec(rule) ?? [];
-			return key === undefined || port === undefined ? [] : [[key, port]];
+			const isOfScenario = key !== undefined && !key.startsWith(`${MARKER_NAMESPACE}/`);
+			return isOfScenario && port !== undefined ? [[key, port]] : [];
 		}),
 	);
 }
