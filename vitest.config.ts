@@ -1,4 +1,5 @@
 import { defineConfig } from "vitest/config";
+import { LongestFirst } from "./test/kit/longest-first.ts";
 
 /** What decides and holds nothing of the process. The other rooms' tests open sockets and count descriptors. */
 const PURE = [
@@ -16,6 +17,7 @@ const unit = {
 export default defineConfig({
 	test: {
 		globalSetup: ["test/kit/host-settings.ts"],
+		sequence: { sequencer: LongestFirst },
 		projects: [
 			{
 				test: {

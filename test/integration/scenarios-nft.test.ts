@@ -1,0 +1,3 @@
+import { testScenarios } from "../conformance/scenarios.ts";
+
+testScenarios("nft");
