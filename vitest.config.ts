@@ -46,8 +46,8 @@ export default defineConfig({
 					include: ["test/integration/**/*.test.ts"],
 					setupFiles: ["test/kit/close-spare-labs.ts"],
 					// A real kernel, real processes: generous, since a timeout here means "hung".
-					testTimeout: 60_000,
-					hookTimeout: 60_000,
+					testTimeout: 120_000,
+					hookTimeout: 120_000,
 					pool: "forks",
 					// After the unit tests, which would take the processor from what is timed by a real clock.
 					sequence: { groupOrder: 2 },

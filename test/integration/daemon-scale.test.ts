@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { afterEach, beforeEach, describe, expect, test as it } from "vitest";
+import { afterEach, beforeEach, describe, expect, test as it, vi } from "vitest";
 import { tally } from "../kit/agent.ts";
 import { startLabApi } from "../kit/api-lab.ts";
 import { type DaemonProcess, startDaemon } from "../kit/daemon-process.ts";
@@ -70,6 +70,10 @@ function appliedRules(daemon: DaemonProcess): number {
 	return daemon.logs.filter(({ msg }) => msg === "packet rules applied").length;
 }
 
+/** For the start of one daemon on a machine that has much else to do; a test starts two. */
+const PATIENCE_MS = 120_000;
+vi.setConfig({ testTimeout: 3 * PATIENCE_MS });
+
 describe.skipIf(labProblem() !== undefined)("the daemon with 3,000 Services of two ports", () => {
 	let services: ServiceLab;
 
@@ -82,6 +86,11 @@ describe.skipIf(labProblem() !== undefined)("the daemon with 3,000 Services of t
 		await services.close();
 	});
 
+	const start = async (flags: readonly string[] = []) => {
+		const daemon = await services.start(flags, { isReady: false });
+		await daemon.ready(PATIENCE_MS);
+		return daemon;
+	};
 	/** Two TCP connections and two UDP clients, at an address and its two ports. */
 	const askAt = async (address: string, tcpPort: number, udpPort: number) => {
 		const what = { address, count: 2, timeoutMs: 5_000 };
@@ -121,7 +130,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon with 3,000 Services of t
 
 	it("from one file: all served, one more is served, and a successor takes over (case 30a, case 30b, case 30d)", async () => {
 		await services.write("many.json", many);
-		const daemon = await timed("start", () => services.start(["--log-connections=off"]));
+		const daemon = await timed("start", () => start(["--log-connections=off"]));
 		for (const index of [0, 1_499, 2_999]) expect(await ask(index)).toEqual({ ep1: 2, ep2: 2 });
 		for (const index of [0, 2_998]) expect(await askNodePort(index)).toEqual({ ep1: 2, ep2: 2 });
 		const before = appliedRules(daemon);
@@ -135,7 +144,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon with 3,000 Services of t
 		await eventually(async () => expect(appliedRules(daemon)).toBe(before + 1));
 		tell("event loop, longest delay, s", await daemon.metric("nodejs_eventloop_lag_max_seconds"));
 		await daemon.kill9();
-		const second = await timed("start on a predecessor's rules", () => services.start());
+		const second = await timed("start on a predecessor's rules", () => start());
 		expect(await ask(1)).toEqual({ ep1: 2, ep2: 2 });
 		// All found again as they were, on the same ports.
 		expect(second.logs.find(({ msg }) => msg === "rules of a predecessor found")).toMatchObject({
@@ -152,7 +161,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon with 3,000 Services of t
 			in: services.lab.node,
 			flags: [`--master=${api.url}`, "--log-connections=off"],
 		});
-		await timed("start", () => daemon.ready(60_000));
+		await timed("start", () => daemon.ready(PATIENCE_MS));
 		const before = appliedRules(daemon);
 		const syncs = () => daemon.metric("kubeproxy_sync_proxy_rules_duration_seconds_count");
 		const syncsBefore = (await syncs()) ?? 0;
@@ -166,8 +175,9 @@ describe.skipIf(labProblem() !== undefined)("the daemon with 3,000 Services of t
 		}
 		const tookMs = performance.now() - beganMs;
 		tell("100 updates, processor ms of ms", [cpuMs(daemon) - cpuBefore, Math.round(tookMs)]);
-		// The look whether somebody changed the rules, every ten seconds, counts as two for each family.
-		const looks = 1 + Math.floor(tookMs / 10_000);
+		// The look whether somebody changed the rules, every ten seconds, counts as two for each family; one that
+		// was due while the daemon started may be late.
+		const looks = 2 + Math.floor(tookMs / 10_000);
 		expect(await syncs()).toBeLessThanOrEqual(syncsBefore + 4 * looks);
 		expect(appliedRules(daemon)).toBe(before);
 		expect(await daemon.metric("kubeproxy_sync_proxy_rules_endpoint_changes_total")).toBe(

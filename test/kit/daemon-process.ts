@@ -35,7 +35,9 @@ export interface DaemonEnd {
 /** A test that logs more than this is broken; older lines are then forgotten. */
 const MAX_LINES = 100_000;
 const MAX_STDERR = 64 * 1024;
-const READY_TIMEOUT_MS = 20_000;
+/** A daemon starts in a second; beside a dozen busy programs it has taken 20. */
+const READY_TIMEOUT_MS = 60_000;
+const LOG_TIMEOUT_MS = 20_000;
 /** The drain time of the default configuration and some more. */
 const STOP_TIMEOUT_MS = 40_000;
 /** kube-proxy's own default. */
@@ -141,7 +143,7 @@ export class DaemonProcess {
 	 */
 	waitForLog(
 		matches: (line: LogLine) => boolean,
-		{ timeoutMs = 5000, from = 0 } = {},
+		{ timeoutMs = LOG_TIMEOUT_MS, from = 0 } = {},
 	): Promise<LogLine> {
 		const there = this.logs.slice(from).find((line) => matches(line));
 		if (there !== undefined) return Promise.resolve(there);

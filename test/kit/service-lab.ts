@@ -127,7 +127,7 @@ export async function savedRules(namespace: LabNamespace, variant = "nft"): Prom
 }
 
 /** Polls until the check passes; fails with its last error after `timeoutMs`. */
-export async function eventually<T>(check: () => Promise<T>, timeoutMs = 10_000): Promise<T> {
+export async function eventually<T>(check: () => Promise<T>, timeoutMs = 20_000): Promise<T> {
 	const deadline = performance.now() + timeoutMs;
 	for (;;) {
 		try {
