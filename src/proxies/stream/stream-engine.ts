@@ -26,8 +26,9 @@ import type {
 import { ListenerTable } from "../listener-table.ts";
 import { LocalAddresses } from "../local-addresses.ts";
 import { PortAllocator } from "../port-allocator.ts";
+import { createUdpRelay } from "../udp/udp-relay.ts";
 import { TcpRelay } from "./tcp-relay.ts";
-import { createUdpRelay } from "./udp-relay.ts";
+import { createDatagramSocket } from "./udp-socket.ts";
 
 /*
  * proxies/ turns ServicePorts into listeners on this node, and carries what they accept to the
@@ -127,11 +128,15 @@ class StreamEngine implements RelayEngine {
 			maxWaiting: plan.waiting,
 			sweepMs: options.sweepMs,
 		});
-		this.#udp = createUdpRelay(context, {
-			...options.udp,
-			// A flood of datagrams must leave TCP its half.
-			maxFlows: Math.min(options.udp.maxFlows, Math.ceil(plan.relaying / 2)),
-		});
+		this.#udp = createUdpRelay(
+			context,
+			{
+				...options.udp,
+				// A flood of datagrams must leave TCP its half.
+				maxFlows: Math.min(options.udp.maxFlows, Math.ceil(plan.relaying / 2)),
+			},
+			createDatagramSocket,
+		);
 		this.#listeners = new ListenerTable({
 			ports: this.#ports,
 			budget,

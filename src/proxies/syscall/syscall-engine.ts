@@ -13,8 +13,9 @@ import { ListenerTable } from "../listener-table.ts";
 import { LocalAddresses } from "../local-addresses.ts";
 import { PortAllocator } from "../port-allocator.ts";
 import { BindAddressFamilyError, type StreamEngineOptions } from "../stream/stream-engine.ts";
-import { createUdpRelay } from "../stream/udp-relay.ts";
+import { createDatagramSocket } from "../stream/udp-socket.ts";
 import { TcpFaults } from "../tcp-faults.ts";
+import { createUdpRelay } from "../udp/udp-relay.ts";
 import { SHUT_RDWR, shutdown } from "./libc.ts";
 import { setOwnPort } from "./own-ports.ts";
 import { testSystemCalls } from "./self-test.ts";
@@ -105,10 +106,14 @@ class SyscallEngine implements RelayEngine {
 					onAffinityEviction: () => this.#affinity.happened(),
 				}),
 		};
-		this.#udp = createUdpRelay(context, {
-			...options.udp,
-			maxFlows: Math.min(options.udp.maxFlows, Math.ceil(plan.relaying / 2)),
-		});
+		this.#udp = createUdpRelay(
+			context,
+			{
+				...options.udp,
+				maxFlows: Math.min(options.udp.maxFlows, Math.ceil(plan.relaying / 2)),
+			},
+			createDatagramSocket,
+		);
 		this.#listeners = new ListenerTable({
 			ports: this.#ports,
 			budget,

@@ -9,7 +9,7 @@ describe("readTestTitles()", () => {
 		expect(filesOf("finds tests, groups, tests of a table")).toContain(
 			"unit/kit/test-titles.test.ts",
 		);
-		expect(filesOf("the UDP relay's sweep")).toEqual(["unit/proxies/stream/udp-relay.test.ts"]);
+		expect(filesOf("the UDP relay's sweep")).toEqual(["unit/proxies/udp/udp-relay.test.ts"]);
 		expect(filesOf("carries %i bytes whole both ways")).toEqual(["conformance/udp.ts"]);
 		expect(filesOf("A node port is on every address")).toEqual(["scenarios/node-port.yaml"]);
 		expect(titles.length).toBeGreaterThan(1500);

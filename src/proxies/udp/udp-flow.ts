@@ -7,6 +7,7 @@ import { AttemptLog } from "../attempt-log.ts";
 import type { DropReason } from "../drop-reason.ts";
 import type { LiveConnection } from "../engine.ts";
 import type { UdpLimits } from "../listener.ts";
+import type { CreateDatagramSocket } from "./datagram-socket.ts";
 import {
 	EndpointSocket,
 	type EndpointSocketFailure,
@@ -15,7 +16,6 @@ import {
 } from "./udp-endpoint-socket.ts";
 import type { TableFlow } from "./udp-flow-table.ts";
 import type { HeldBytes } from "./udp-held-bytes.ts";
-import type { CreateDatagramSocket } from "./udp-socket.ts";
 
 /** Endpoints that one flow tries, as many as a TCP connection does by default. */
 const MAX_ATTEMPTS = 4;

@@ -9,11 +9,11 @@ import type { Clock } from "../../shared/clock.ts";
 import { errorCode } from "../../shared/errors.ts";
 import type { DropReason } from "../drop-reason.ts";
 import type { ListenTarget, RelayContext, ServicePortListener, UdpLimits } from "../listener.ts";
+import type { CreateDatagramSocket, DatagramSocket } from "./datagram-socket.ts";
 import type { UdpDrops } from "./udp-drops.ts";
 import { type FlowClient, UdpFlow, type UdpFlowHost } from "./udp-flow.ts";
 import type { FlowGroup, FlowTable } from "./udp-flow-table.ts";
 import type { HeldBytes } from "./udp-held-bytes.ts";
-import type { CreateDatagramSocket, DatagramSocket } from "./udp-socket.ts";
 
 /**
  * Answers of one listener that may wait for the kernel: node:dgram queues what the kernel does not

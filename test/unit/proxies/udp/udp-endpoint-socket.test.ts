@@ -4,8 +4,8 @@ import {
 	EndpointSocket,
 	type EndpointSocketFailure,
 	udpOutcomeOf,
-} from "../../../../src/proxies/stream/udp-endpoint-socket.ts";
-import { HeldBytes } from "../../../../src/proxies/stream/udp-held-bytes.ts";
+} from "../../../../src/proxies/udp/udp-endpoint-socket.ts";
+import { HeldBytes } from "../../../../src/proxies/udp/udp-held-bytes.ts";
 import { anEndpointAt } from "../builders.ts";
 import { FakeNet } from "./udp-fakes.ts";
 

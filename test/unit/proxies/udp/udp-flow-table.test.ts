@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test as it } from "vitest";
 
-import { type FlowGroup, FlowTable } from "../../../../src/proxies/stream/udp-flow-table.ts";
+import { type FlowGroup, FlowTable } from "../../../../src/proxies/udp/udp-flow-table.ts";
 
 interface Flow {
 	readonly key: string;

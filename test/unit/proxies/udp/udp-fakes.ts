@@ -3,12 +3,12 @@ import type { RemoteInfo } from "node:dgram";
 import { createBalancer } from "../../../../src/balancing/balancer.ts";
 import { DescriptorBudget } from "../../../../src/proxies/descriptor-budget.ts";
 import type { UdpLimits } from "../../../../src/proxies/listener.ts";
-import { createUdpRelay } from "../../../../src/proxies/stream/udp-relay.ts";
 import type {
 	CreateDatagramSocket,
 	DatagramSocket,
 	SendCallback,
-} from "../../../../src/proxies/stream/udp-socket.ts";
+} from "../../../../src/proxies/udp/datagram-socket.ts";
+import { createUdpRelay } from "../../../../src/proxies/udp/udp-relay.ts";
 import type { ConnectionRecord } from "../../../../src/services/connection-record.ts";
 import type { ServicePort } from "../../../../src/services/service-port.ts";
 import { aLog } from "../builders.ts";

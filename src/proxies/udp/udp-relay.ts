@@ -8,15 +8,15 @@ import type {
 	UdpLimits,
 	UdpRelay,
 } from "../listener.ts";
+import type { CreateDatagramSocket } from "./datagram-socket.ts";
 import { UdpDrops } from "./udp-drops.ts";
 import type { UdpFlow } from "./udp-flow.ts";
 import { FlowTable } from "./udp-flow-table.ts";
 import { HeldBytes } from "./udp-held-bytes.ts";
 import { openUdpListener, type UdpListener, type UdpShared } from "./udp-listener.ts";
-import { type CreateDatagramSocket, createDatagramSocket } from "./udp-socket.ts";
 
 /*
- * The UDP half of the `stream` engine. udp-listener.ts has the one socket of a ServicePort that
+ * The UDP half of an engine, over whatever sockets it has. udp-listener.ts has the one socket of a ServicePort that
  * clients reach; udp-flow.ts what one client says there, over a udp-endpoint-socket.ts connected to
  * one endpoint; udp-flow-table.ts bounds the flows of all listeners; udp-drops.ts counts what was
  * not passed on. Put together here, with the one timer that ends silent flows. Nothing is awaited
@@ -33,11 +33,10 @@ const MAX_KEPT_BYTES = 16 * 1024 * 1024;
 const SWEEP_MS = 1000;
 const MIN_SWEEP_MS = 50;
 
-/** @param createSocket replaces the system's sockets in tests. */
 export function createUdpRelay(
 	context: RelayContext,
 	limits: UdpLimits,
-	createSocket: CreateDatagramSocket = createDatagramSocket,
+	createSocket: CreateDatagramSocket,
 ): UdpRelay {
 	return new ListenersAndFlows(context, limits, createSocket);
 }

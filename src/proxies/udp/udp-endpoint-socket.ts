@@ -4,8 +4,8 @@ import { ipFamilyOf, parseIpAddress } from "../../services/address.ts";
 import type { Endpoint } from "../../services/service-port.ts";
 import { errorCode } from "../../shared/errors.ts";
 import type { DropReason } from "../drop-reason.ts";
+import type { CreateDatagramSocket, DatagramSocket } from "./datagram-socket.ts";
 import type { HeldBytes } from "./udp-held-bytes.ts";
-import type { CreateDatagramSocket, DatagramSocket } from "./udp-socket.ts";
 
 /** Datagrams that may wait in one flow: what a client sends in one go. */
 const MAX_WAITING = 16;
