@@ -166,7 +166,7 @@ const relayFlags = {
 		group: "Relaying",
 		placeholder: "ENGINE",
 		default: "auto",
-		help: "what moves the bytes: stream (one thread, wherever Node runs), syscall (worker threads and Linux system calls; UDP still as stream), or auto: stream",
+		help: "what moves the bytes: stream (one thread, wherever Node runs), syscall (worker threads and Linux system calls), or auto: stream",
 		parse: oneOf("auto", "stream", "syscall"),
 	}),
 	workers: flag({

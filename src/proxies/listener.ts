@@ -7,6 +7,7 @@ import type { Log } from "../shared/log.ts";
 import type { DescriptorBudget } from "./descriptor-budget.ts";
 import type { DropReason } from "./drop-reason.ts";
 import type { EngineHooks, LiveConnection } from "./engine.ts";
+import type { DatagramSocket } from "./udp/datagram-socket.ts";
 
 /** The listener of one ServicePort, whatever its protocol. Owns the ServicePort's balancer. */
 export interface ServicePortListener {
@@ -40,6 +41,8 @@ export interface ListenTarget {
 	readonly port: Port | 0;
 	/** The listener of the same port's other pool, or the one to be replaced: they share session affinity. */
 	readonly sibling?: ServicePortListener | undefined;
+	/** What chooses for it; undefined: one of its own, made by the context. */
+	readonly balancer?: Balancer | undefined;
 }
 
 /** One protocol's half of an engine: opens listeners and carries what they accept. */
@@ -63,6 +66,13 @@ export interface ProtocolRelay {
 }
 
 export interface UdpRelay extends ProtocolRelay {
+	/** The same as {@link open} for a socket that is bound already. */
+	adopt(
+		servicePort: ServicePort,
+		target: ListenTarget,
+		socket: DatagramSocket,
+	): ServicePortListener;
+
 	/** Since the start. */
 	droppedDatagrams(): number;
 	/** Since the start; every reason is there. */
@@ -80,6 +90,8 @@ export interface RelayContext {
 	readonly createBalancer: (sibling: Balancer | undefined) => Balancer;
 	/** Ids of connections and flows: short, unique in this process. */
 	readonly nextId: () => string;
+	/** Runs something again and again, without keeping the process alive. @returns ends that. */
+	readonly repeat: (periodMs: number, run: () => void) => () => void;
 	/**
 	 * True for an endpoint that is one of our own listeners: what is sent there would come back, go
 	 * round for ever and multiply.

@@ -26,6 +26,7 @@ import type {
 import { ListenerTable } from "../listener-table.ts";
 import { LocalAddresses } from "../local-addresses.ts";
 import { PortAllocator } from "../port-allocator.ts";
+import { repeat } from "../repeat.ts";
 import { createUdpRelay } from "../udp/udp-relay.ts";
 import { TcpRelay } from "./tcp-relay.ts";
 import { createDatagramSocket } from "./udp-socket.ts";
@@ -103,6 +104,7 @@ class StreamEngine implements RelayEngine {
 			clock,
 			nextId: () => this.#newId(),
 			budget,
+			repeat,
 			leadsBack: (protocol, { address, port }) =>
 				this.#ports.isTaken({ protocol, family: ipFamilyOf(address) }, port) &&
 				localAddresses.has(address),

@@ -1,7 +1,9 @@
 import type { EndpointNews } from "../../balancing/pick.ts";
 import type { ConnectionRecord, ConnectionStart } from "../../services/connection-record.ts";
 import type { ServicePort } from "../../services/service-port.ts";
+import { DROP_REASONS } from "../drop-reason.ts";
 import type { LiveConnection } from "../engine.ts";
+import type { UdpLimits } from "../listener.ts";
 import type { TcpFault } from "../tcp-faults.ts";
 
 /** What the thread of the engine and its workers say to each other; all of it can be cloned. */
@@ -24,6 +26,8 @@ export interface WorkerSettings {
 	readonly maxDialing: number;
 	readonly descriptorLimit: number;
 	readonly sweepMs: number;
+	/** This worker's share of the flows. */
+	readonly udp: UdpLimits;
 }
 
 /** Memory that all threads see. */
@@ -50,8 +54,12 @@ export const COUNTERS = {
 	affinityEvictions: 3,
 	/** The number of its last connection: a successor goes on from there, so that no id comes twice. */
 	lastId: 4,
+	udpFlows: 5,
+	evictedFlows: 6,
 } as const;
-export const COUNTER_COUNT = 5;
+/** Behind them, the dropped datagrams by reason, in the order of DROP_REASONS. */
+export const FIRST_DROP_COUNTER = 7;
+export const COUNTER_COUNT: number = FIRST_DROP_COUNTER + DROP_REASONS.length;
 
 export type ToWorker =
 	| {
@@ -94,6 +102,12 @@ export type FromWorker =
 			readonly events: readonly ConnectionEvent[];
 	  }
 	| { readonly kind: "answer"; readonly request: number; readonly answer: Answers[Question] }
+	| {
+			readonly kind: "log";
+			readonly level: "error" | "warn" | "info" | "debug";
+			readonly fields: object;
+			readonly message: string;
+	  }
 	| { readonly kind: "released"; readonly listener: number }
 	| {
 			readonly kind: "news";

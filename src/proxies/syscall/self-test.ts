@@ -6,6 +6,7 @@ import {
 	clearEventfd,
 	close,
 	connect,
+	DatagramBatch,
 	EINPROGRESS,
 	EPOLLIN,
 	EpollEvents,
@@ -25,6 +26,7 @@ import { PipePool } from "./pipe-pool.ts";
 import { SocketAddress } from "./socket-address.ts";
 import { systemError } from "./system-error.ts";
 import { openListenSockets } from "./tcp-sockets.ts";
+import { connectDatagramSocket, openDatagramSockets } from "./udp-sockets.ts";
 
 /** A lone byte on loopback is there at once. */
 const WAIT_MS = 1_000;
@@ -76,8 +78,33 @@ function run(opened: number[]): void {
 	if (from.address !== loopback)
 		throw new Error(`accept4 told ${from.address} of a client on loopback`);
 	must("epoll_ctl", epollAdd(poll, server, EPOLLIN));
+	exchangeDatagrams(open, () => epollWait(poll, events, WAIT_MS), poll);
 	passThroughPipe(client, server, () => epollWait(poll, events, WAIT_MS));
 	must("setsockopt", setResetOnClose(client));
+}
+
+function exchangeDatagrams(
+	open: (name: string, fd: number) => number,
+	wait: () => number,
+	poll: number,
+): void {
+	const loopback = parseIpAddress("127.0.0.1");
+	const { fds, port } = openDatagramSockets({ family: "ipv4", address: loopback, port: 0 }, 1);
+	const receiver = open("socket", fds[0] ?? -1);
+	const to = new SocketAddress().set("ipv4", loopback, port);
+	const sender = open("connect", connectDatagramSocket(to));
+	const batch = new DatagramBatch(2, 16);
+	const texts = ["one", "two"].map((text) => Buffer.from(text));
+	for (const [slot, text] of texts.entries()) batch.fill(slot, text, to.bytes, to.length);
+	expectIs("sendmmsg", batch.send(sender, 0, 2), 2);
+	const added = epollAdd(poll, receiver, EPOLLIN);
+	if (added < 0) throw systemError("epoll_ctl", added);
+	wait();
+	const received = new DatagramBatch(4, 16);
+	expectIs("recvmmsg", received.receive(receiver), 2);
+	for (const [slot, text] of texts.entries()) {
+		if (!received.datagram(slot).equals(text)) throw new Error("recvmmsg gave other datagrams");
+	}
 }
 
 function passThroughPipe(client: number, server: number, wait: () => number): void {

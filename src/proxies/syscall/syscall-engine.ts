@@ -1,25 +1,21 @@
 import { availableParallelism } from "node:os";
-import { createBalancer } from "../../balancing/balancer.ts";
 import { type IpAddress, ipFamilyOf } from "../../services/address.ts";
 import { type Port, toPort } from "../../services/port.ts";
 import type { ServicePort, ServicePortKey } from "../../services/service-port.ts";
 import { systemClock } from "../../shared/clock.ts";
-import { AffinityEvictions } from "../affinity-evictions.ts";
 import { DescriptorBudget, planDescriptors } from "../descriptor-budget.ts";
 import { readDescriptorLimit } from "../descriptor-limit.ts";
 import type { EngineStats, LiveConnection, ReconcileOutcome, RelayEngine } from "../engine.ts";
-import type { ListenTarget, RelayContext, ServicePortListener, UdpRelay } from "../listener.ts";
+import type { ListenTarget, ServicePortListener } from "../listener.ts";
 import { ListenerTable } from "../listener-table.ts";
-import { LocalAddresses } from "../local-addresses.ts";
 import { PortAllocator } from "../port-allocator.ts";
 import { BindAddressFamilyError, type StreamEngineOptions } from "../stream/stream-engine.ts";
-import { createDatagramSocket } from "../stream/udp-socket.ts";
 import { TcpFaults } from "../tcp-faults.ts";
-import { createUdpRelay } from "../udp/udp-relay.ts";
 import { SHUT_RDWR, shutdown } from "./libc.ts";
 import { setOwnPort } from "./own-ports.ts";
 import { testSystemCalls } from "./self-test.ts";
 import { openListenSockets } from "./tcp-sockets.ts";
+import { openDatagramSockets } from "./udp-sockets.ts";
 import { Workers } from "./workers.ts";
 
 const MAX_WORKERS = 4;
@@ -44,17 +40,14 @@ class SyscallEngine implements RelayEngine {
 	readonly #options: SyscallEngineOptions;
 	readonly #ports: PortAllocator;
 	readonly #workers: Workers;
-	readonly #udp: UdpRelay;
 	readonly #listeners: ListenerTable;
-	readonly #affinity: AffinityEvictions;
 	readonly #faults: TcpFaults;
 	readonly #sweepTimer: NodeJS.Timeout;
-	readonly #tcpListeners = new Map<number, ServicePortKey>();
+	readonly #keys = new Map<number, ServicePortKey>();
 	#closing: Promise<unknown>[] = [];
-	#nextId = 0;
 
 	constructor(options: SyscallEngineOptions) {
-		const { log, hooks, clock = systemClock, random = Math.random } = options;
+		const { log, hooks, clock = systemClock, random = Math.random, udp } = options;
 		const limit = options.descriptorLimit ?? readDescriptorLimit();
 		const plan = planDescriptors(limit);
 		const count = options.workers ?? Math.min(MAX_WORKERS, availableParallelism());
@@ -69,6 +62,11 @@ class SyscallEngine implements RelayEngine {
 				maxDialing: MAX_DIALING,
 				descriptorLimit: plan.relaying,
 				sweepMs: options.sweepMs ?? SWEEP_MS,
+				udp: {
+					...udp,
+					// A flood of datagrams must leave TCP its half.
+					maxFlows: Math.ceil(Math.min(udp.maxFlows, Math.ceil(plan.relaying / 2)) / count),
+				},
 			},
 			maxDescriptor: readDescriptorLimit(),
 			hooks,
@@ -82,38 +80,11 @@ class SyscallEngine implements RelayEngine {
 		).unref();
 		const budget = new DescriptorBudget(plan.relaying, this.#workers.shared.descriptors);
 		this.descriptors = budget;
-		this.#affinity = new AffinityEvictions(log, clock);
 		this.#ports = new PortAllocator({
 			range: options.portRange,
 			preferred: options.preferredPorts,
 			random,
 		});
-		const localAddresses = new LocalAddresses(() => clock.monotonicMs());
-		const context: RelayContext = {
-			hooks,
-			log,
-			clock,
-			nextId: () => this.#newId(),
-			budget,
-			leadsBack: (protocol, { address, port }) =>
-				this.#ports.isTaken({ protocol, family: ipFamilyOf(address) }, port) &&
-				localAddresses.has(address),
-			createBalancer: (sibling) =>
-				createBalancer({
-					sibling,
-					now: () => clock.monotonicMs(),
-					random,
-					onAffinityEviction: () => this.#affinity.happened(),
-				}),
-		};
-		this.#udp = createUdpRelay(
-			context,
-			{
-				...options.udp,
-				maxFlows: Math.min(options.udp.maxFlows, Math.ceil(plan.relaying / 2)),
-			},
-			createDatagramSocket,
-		);
 		this.#listeners = new ListenerTable({
 			ports: this.#ports,
 			budget,
@@ -134,15 +105,14 @@ class SyscallEngine implements RelayEngine {
 	}
 
 	async connections(): Promise<LiveConnection[]> {
-		return [...(await this.#workers.connections()), ...this.#udp.connections()].toSorted(
-			(a, b) => a.startedAtMs - b.startedAtMs,
-		);
+		const all = await this.#workers.connections();
+		return all.toSorted((a, b) => a.startedAtMs - b.startedAtMs);
 	}
 
 	async failingEndpoints(): Promise<ReadonlyMap<ServicePortKey, readonly string[]>> {
-		const failing = new Map(this.#listeners.failingEndpoints());
+		const failing = new Map<ServicePortKey, readonly string[]>();
 		for (const [id, endpoints] of await this.#workers.failing()) {
-			const key = this.#tcpListeners.get(id);
+			const key = this.#keys.get(id);
 			if (key !== undefined) failing.set(key, endpoints);
 		}
 		return failing;
@@ -150,15 +120,16 @@ class SyscallEngine implements RelayEngine {
 
 	stats(): EngineStats {
 		const waitingConnections = this.#workers.counter("waiting");
+		const dropped = this.#workers.droppedByReason();
 		return {
 			listeners: this.#listeners.size,
 			tcpConnections: this.#workers.counter("connections"),
 			waitingConnections,
-			udpFlows: this.#udp.count(),
-			droppedDatagrams: this.#udp.droppedDatagrams(),
-			droppedDatagramsByReason: this.#udp.droppedByReason(),
-			evictedFlows: this.#udp.evictedFlows(),
-			affinityEvictions: this.#affinity.count + this.#workers.counter("affinityEvictions"),
+			udpFlows: this.#workers.counter("udpFlows"),
+			droppedDatagrams: dropped.values().reduce((sum, each) => sum + each, 0),
+			droppedDatagramsByReason: dropped,
+			evictedFlows: this.#workers.counter("evictedFlows"),
+			affinityEvictions: this.#workers.counter("affinityEvictions"),
 			workerFailures: this.#workers.failures,
 			overloadRefusals: this.#workers.counter("overloadRefusals"),
 			acceptPaused: waitingConnections > 0,
@@ -179,9 +150,8 @@ class SyscallEngine implements RelayEngine {
 	async close(): Promise<void> {
 		clearInterval(this.#sweepTimer);
 		this.#listeners.closeAll();
-		this.#affinity.close();
 		await Promise.all(this.#closing);
-		await Promise.all([this.#workers.stop(), this.#udp.close()]);
+		await this.#workers.stop();
 	}
 
 	#open(servicePort: ServicePort, target: ListenTarget): Promise<ServicePortListener> {
@@ -190,29 +160,30 @@ class SyscallEngine implements RelayEngine {
 				`Cannot listen for "${servicePort.name}" (${servicePort.family}) on ${target.address}: the address is of the other family`,
 			);
 		}
-		if (servicePort.protocol === "udp") return this.#udp.open(servicePort, target);
-		return Promise.resolve(this.#openTcp(servicePort, target));
+		return Promise.resolve(this.#openSockets(servicePort, target));
 	}
 
-	#openTcp(servicePort: ServicePort, target: ListenTarget): TcpListener {
-		const { family, key, sessionAffinity } = servicePort;
+	#openSockets(servicePort: ServicePort, target: ListenTarget): WorkerListener {
+		const { family, key, protocol, sessionAffinity } = servicePort;
 		// What is known of clients is in one thread.
 		const count = sessionAffinity.type === "None" ? this.#workers.count : 1;
-		const { fds, port } = openListenSockets({ ...target, family }, count);
-		const sibling = target.sibling instanceof TcpListener ? target.sibling.id : undefined;
+		const place = { ...target, family };
+		const { fds, port } =
+			protocol === "tcp" ? openListenSockets(place, count) : openDatagramSockets(place, count);
+		const sibling = target.sibling instanceof WorkerListener ? target.sibling.id : undefined;
 		const id = this.#workers.open(servicePort, fds, sibling);
-		this.#tcpListeners.set(id, key);
-		setOwnPort(this.#workers.shared.ownPorts, "tcp", family, port, true);
-		return new TcpListener({
+		this.#keys.set(id, key);
+		setOwnPort(this.#workers.shared.ownPorts, protocol, family, port, true);
+		return new WorkerListener({
 			id,
 			proxyPort: toPort(port),
 			listenAddress: target.address,
 			update: (changed) => this.#workers.update(id, changed),
 			close: () => {
-				setOwnPort(this.#workers.shared.ownPorts, "tcp", family, port, false);
-				this.#tcpListeners.delete(id);
+				setOwnPort(this.#workers.shared.ownPorts, protocol, family, port, false);
+				this.#keys.delete(id);
 				// Nobody is let in from now on; the port is free when the workers have let go of it.
-				for (const fd of fds) shutdown(fd, SHUT_RDWR);
+				if (protocol === "tcp") for (const fd of fds) shutdown(fd, SHUT_RDWR);
 				const closed = this.#workers.close(id);
 				this.#closing.push(closed);
 				void closed.then(() => {
@@ -226,15 +197,9 @@ class SyscallEngine implements RelayEngine {
 		const { bindAddress } = this.#options;
 		return bindAddress ?? (protocol === "udp" ? this.#options.udpAddress(family) : undefined);
 	}
-
-	/** Apart from those of the workers, which are numbers. */
-	#newId(): string {
-		this.#nextId += 1;
-		return `u${this.#nextId.toString(36)}`;
-	}
 }
 
-interface TcpListenerParts {
+interface WorkerListenerParts {
 	readonly id: number;
 	readonly proxyPort: Port;
 	readonly listenAddress: IpAddress | undefined;
@@ -242,15 +207,15 @@ interface TcpListenerParts {
 	close(): void;
 }
 
-/** A TCP listener as the listener table sees it. */
-class TcpListener implements ServicePortListener {
+/** A listener as the listener table sees it. */
+class WorkerListener implements ServicePortListener {
 	readonly id: number;
 	readonly proxyPort: Port;
 	readonly listenAddress: IpAddress | undefined;
-	readonly #parts: TcpListenerParts;
+	readonly #parts: WorkerListenerParts;
 	#isClosed: boolean = false;
 
-	constructor(parts: TcpListenerParts) {
+	constructor(parts: WorkerListenerParts) {
 		this.id = parts.id;
 		this.proxyPort = parts.proxyPort;
 		this.listenAddress = parts.listenAddress;

@@ -6,7 +6,6 @@ import {
 	close,
 	connect,
 	EINPROGRESS,
-	getsockname,
 	IPPROTO_IPV6,
 	IPPROTO_TCP,
 	IPV6_V6ONLY,
@@ -23,8 +22,8 @@ import {
 	TCP_KEEPINTVL,
 	TCP_NODELAY,
 } from "./libc.ts";
+import { must, portOf } from "./must.ts";
 import { domainOf, SocketAddress } from "./socket-address.ts";
-import { systemError } from "./system-error.ts";
 
 /** The kernel caps it to net.core.somaxconn (4096 since Linux 5.4). */
 const BACKLOG = 4096;
@@ -114,16 +113,4 @@ export function setKeepalive(fd: number): void {
 
 function setSmallWritesAtOnce(fd: number): void {
 	setIntOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-}
-
-/** The local port. */
-function portOf(fd: number): number {
-	const own = new SocketAddress();
-	must("getsockname", getsockname(fd, own.bytes));
-	return own.port;
-}
-
-function must(syscall: string, result: number): number {
-	if (result < 0) throw systemError(syscall, result);
-	return result;
 }

@@ -1,8 +1,8 @@
-import { createBalancer } from "../../balancing/balancer.ts";
+import { type BalancerOptions, createBalancer } from "../../balancing/balancer.ts";
 import type { Balancer, EndpointNews } from "../../balancing/pick.ts";
 import { ipFamilyOf } from "../../services/address.ts";
 import type { ConnectionRecord } from "../../services/connection-record.ts";
-import type { Endpoint, ServicePort } from "../../services/service-port.ts";
+import type { Endpoint, Protocol, ServicePort } from "../../services/service-port.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { DescriptorBudget } from "../descriptor-budget.ts";
 import type { LiveConnection } from "../engine.ts";
@@ -47,6 +47,8 @@ export interface TcpWorkerParts {
 /** All that one thread relays: its listeners, its connections and what they share. */
 export class TcpWorker {
 	readonly poller: Poller;
+	/** What this worker takes of the descriptors that all share. */
+	readonly budget: DescriptorBudget;
 	readonly #parts: TcpWorkerParts;
 	readonly #deadlines = new Deadlines();
 	readonly #admission: TcpAdmission;
@@ -67,6 +69,7 @@ export class TcpWorker {
 		const { settings, clock } = parts;
 		const { shared, index } = settings;
 		const budget = shareOf(settings.descriptorLimit, shared.descriptors, index);
+		this.budget = budget;
 		const opened = (fd: number) => {
 			settings.shared.owners[fd] = settings.index + 1;
 		};
@@ -100,18 +103,13 @@ export class TcpWorker {
 		servicePort: ServicePort,
 		more: { readonly sibling: number | undefined; readonly turn: number },
 	): void {
-		const { clock, settings } = this.#parts;
 		const before = this.#listeners.get(id);
 		const balancer =
 			before?.balancer ??
 			createBalancer({
+				...this.balancerOptions(id, more.turn),
 				sibling:
 					more.sibling === undefined ? undefined : this.#listeners.get(more.sibling)?.balancer,
-				now: () => clock.monotonicMs(),
-				random: Math.random,
-				turn: new SharedTurn(settings.shared.turns, more.turn),
-				onAffinityEviction: () => this.#count("affinityEvictions", 1),
-				onNews: (endpointKey, news) => this.#parts.onNews(id, endpointKey, news),
 			});
 		const listener: Listener = { fds, balancer, servicePort };
 		this.#listeners.set(id, listener);
@@ -122,6 +120,18 @@ export class TcpWorker {
 			onFault: (listenFd, code) => this.#onAcceptFault(listener, acceptor, listenFd, code),
 		});
 		for (const fd of fds) this.poller.add(fd, EPOLLIN, acceptor);
+	}
+
+	/** Of a listener's balancer, which shares its rotation and its news with those of other workers. */
+	balancerOptions(id: number, turn: number): BalancerOptions {
+		const { clock, settings } = this.#parts;
+		return {
+			now: () => clock.monotonicMs(),
+			random: Math.random,
+			turn: new SharedTurn(settings.shared.turns, turn),
+			onAffinityEviction: () => this.#count("affinityEvictions", 1),
+			onNews: (endpointKey, news) => this.#parts.onNews(id, endpointKey, news),
+		};
 	}
 
 	update(id: number, servicePort: ServicePort): void {
@@ -158,6 +168,24 @@ export class TcpWorker {
 		}
 		this.#deadlines.run(clock.monotonicMs());
 		this.poller.closeDue();
+	}
+
+	/** Runs something again and again. @returns ends that. */
+	repeat(periodMs: number, run: () => void): () => void {
+		const again = (): void => {
+			next = this.#host.after(periodMs, again);
+			run();
+		};
+		let next = this.#host.after(periodMs, again);
+		return () => next.cancel();
+	}
+
+	/** Of the endpoint, where it is one of our own listeners. */
+	leadsBack(protocol: Protocol, { address, port }: Endpoint): boolean {
+		return (
+			isOwnPort(this.#parts.settings.shared.ownPorts, protocol, ipFamilyOf(address), port) &&
+			this.#localAddresses.has(address)
+		);
 	}
 
 	connections(): readonly LiveConnection[] {
@@ -210,7 +238,7 @@ export class TcpWorker {
 		settings.shared.owners[fd] = settings.index + 1;
 		const { servicePort, balancer } = listener;
 		const client = { fd, address: from.address, port: from.port, servicePort, balancer };
-		const connection = new TcpConnection(this.#newId(), client, this.#host);
+		const connection = new TcpConnection(this.newId(), client, this.#host);
 		this.#connections.add(connection);
 		this.#young.push(connection);
 		this.#setCount("connections", this.#connections.size);
@@ -230,10 +258,7 @@ export class TcpWorker {
 
 	#dial(endpoint: Endpoint, connection: TcpConnection): Dialed {
 		const { settings } = this.#parts;
-		const isOwn =
-			isOwnPort(settings.shared.ownPorts, "tcp", ipFamilyOf(endpoint.address), endpoint.port) &&
-			this.#localAddresses.has(endpoint.address);
-		if (isOwn) return { code: "ELOOP" };
+		if (this.leadsBack("tcp", endpoint)) return { code: "ELOOP" };
 		let address = this.#endpointAddresses.get(endpoint);
 		if (address === undefined) {
 			address = endpointAddress(endpoint);
@@ -303,8 +328,8 @@ export class TcpWorker {
 		return Math.min(maxWaitMs, nextMs);
 	}
 
-	/** Every worker has numbers of its own. */
-	#newId(): string {
+	/** Unique over all workers, which have numbers of their own. */
+	newId(): string {
 		const { index, workers } = this.#parts.settings;
 		this.#count("lastId", 1);
 		return (this.#counter("lastId") * workers + index).toString(36);

@@ -1,5 +1,6 @@
 import { Worker } from "node:worker_threads";
 import type { EndpointNews } from "../../balancing/pick.ts";
+import type { Log } from "../../shared/log.ts";
 import type { EngineHooks } from "../engine.ts";
 import type { TcpFault } from "../tcp-faults.ts";
 import { close, eventfd, signalEventfd } from "./libc.ts";
@@ -20,6 +21,7 @@ export interface WorkerHandleOptions {
 	readonly hooks: EngineHooks;
 	/** It has found out something of an endpoint. */
 	onNews(listener: number, endpointKey: string, news: EndpointNews): void;
+	readonly log: Log;
 	onFault(fault: TcpFault): void;
 	/** It ended and nobody had stopped it. */
 	onDeath(cause: unknown): void;
@@ -113,6 +115,9 @@ export class WorkerHandle {
 					else if ("start" in event) hooks.onConnectionStart(event.start);
 					else this.#options.onFault(event.fault);
 				}
+				return;
+			case "log":
+				this.#options.log[message.level](message.fields, message.message);
 				return;
 			case "answer":
 				this.#questions.get(message.request)?.(message.answer);

@@ -1,8 +1,18 @@
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import type { Clock } from "../../shared/clock.ts";
+import type { Log } from "../../shared/log.ts";
 import { clearEventfd, EPOLLIN } from "./libc.ts";
-import type { ConnectionEvent, FromWorker, ToWorker, WorkerSettings } from "./messages.ts";
+import {
+	COUNTER_COUNT,
+	COUNTERS,
+	type ConnectionEvent,
+	FIRST_DROP_COUNTER,
+	type FromWorker,
+	type ToWorker,
+	type WorkerSettings,
+} from "./messages.ts";
 import { TcpWorker } from "./tcp-worker.ts";
+import { UdpWorker } from "./udp-worker.ts";
 
 /*
  * One worker: a thread whose event loop never turns, since it waits in epoll. Messages are looked for when
@@ -27,6 +37,14 @@ const settings = workerData as WorkerSettings;
 let nowMs = performance.now();
 const clock: Clock = { monotonicMs: () => nowMs, wallMs: () => Date.now() };
 
+/** What a predecessor had counted. */
+const before = settings.shared.counters.slice(
+	settings.index * COUNTER_COUNT,
+	(settings.index + 1) * COUNTER_COUNT,
+);
+let toldDropped = 0;
+let toldEvicted = 0;
+
 let happened: ConnectionEvent[] = [];
 let firstHappenedAtMs = 0;
 let isWoken = true;
@@ -35,14 +53,33 @@ let isStopped = false;
 const worker = new TcpWorker({
 	settings,
 	clock,
-	happened(event) {
-		if (happened.length === 0) firstHappenedAtMs = nowMs;
-		happened.push(event);
-	},
+	happened: happenedNow,
 	onNews(listener, endpointKey, news) {
 		if (settings.workers > 1) say({ kind: "news", listener, endpointKey, news });
 	},
 });
+const udp = new UdpWorker(
+	{
+		hooks: {
+			onConnectionStart: (start) => happenedNow({ start }),
+			onConnectionEnd: (record) => happenedNow({ record }),
+		},
+		log: toldLog({ worker: settings.index }),
+		clock,
+		createBalancer: () => {
+			throw new TypeError("Cannot choose without a listener's options");
+		},
+		nextId: () => worker.newId(),
+		repeat: (periodMs, run) => worker.repeat(periodMs, run),
+		leadsBack: (protocol, endpoint) => worker.leadsBack(protocol, endpoint),
+		budget: worker.budget,
+	},
+	settings.udp,
+	worker.poller,
+	(fd) => {
+		settings.shared.owners[fd] = settings.index + 1;
+	},
+);
 worker.poller.add(settings.wakeFd, EPOLLIN, {
 	onEvents: () => {
 		clearEventfd(settings.wakeFd);
@@ -53,13 +90,18 @@ worker.poller.add(settings.wakeFd, EPOLLIN, {
 try {
 	while (!isStopped) {
 		worker.turn(waitMs());
+		udp.flush();
+		tellUdpCounts();
 		nowMs = performance.now();
 		if (isWoken) readMessages();
 		tellWhatHappened();
 	}
+	udp.stop();
 	worker.stop("stopped");
+	tellUdpCounts();
 } catch (error) {
 	// Each connection has its record, whatever became of it.
+	udp.stop();
 	worker.stop("relay-failed");
 	tellNow();
 	throw error;
@@ -88,16 +130,21 @@ function readMessages(): void {
 function follow(message: ToWorker): void {
 	switch (message.kind) {
 		case "open":
-			worker.open(message.listener, message.fds, message.servicePort, message);
+			open(message);
 			return;
 		case "update":
-			worker.update(message.listener, message.servicePort);
+			if (!udp.update(message.listener, message.servicePort)) {
+				worker.update(message.listener, message.servicePort);
+			}
 			return;
 		case "release":
-			worker.release(message.listener);
+			if (!udp.release(message.listener)) worker.release(message.listener);
+			tellUdpCounts();
+			tellNow();
 			say({ kind: "released", listener: message.listener });
 			return;
 		case "note":
+			udp.balancer(message.listener)?.note(message.endpointKey, message.news);
 			worker.note(message.listener, message.endpointKey, message.news);
 			return;
 		case "ask":
@@ -111,8 +158,50 @@ function follow(message: ToWorker): void {
 }
 
 function answerTo(what: Extract<ToWorker, { kind: "ask" }>["what"]) {
-	if (what === "connections") return worker.connections();
-	return what === "failing" ? worker.failing() : undefined;
+	if (what === "connections") return [...worker.connections(), ...udp.connections()];
+	return what === "failing" ? new Map([...worker.failing(), ...udp.failing()]) : undefined;
+}
+
+function open(message: Extract<ToWorker, { kind: "open" }>): void {
+	const { listener, fds, servicePort, sibling, turn } = message;
+	if (servicePort.protocol === "tcp") worker.open(listener, fds, servicePort, message);
+	else udp.open(listener, fds, servicePort, worker.balancerOptions(listener, turn), sibling);
+}
+
+function happenedNow(event: ConnectionEvent): void {
+	if (happened.length === 0) firstHappenedAtMs = nowMs;
+	happened.push(event);
+}
+
+/** A few numbers for the other threads, where they have changed. */
+function tellUdpCounts(): void {
+	const { relay } = udp;
+	const { counters } = settings.shared;
+	const first = settings.index * COUNTER_COUNT;
+	counters[first + COUNTERS.udpFlows] = relay.count();
+	const isSame = toldDropped === relay.droppedDatagrams() && toldEvicted === relay.evictedFlows();
+	if (isSame) return;
+	toldDropped = relay.droppedDatagrams();
+	toldEvicted = relay.evictedFlows();
+	counters[first + COUNTERS.evictedFlows] = (before[COUNTERS.evictedFlows] ?? 0) + toldEvicted;
+	for (const [index, count] of [...relay.droppedByReason().values()].entries()) {
+		const at = FIRST_DROP_COUNTER + index;
+		counters[first + at] = (before[at] ?? 0) + count;
+	}
+}
+
+/** A log whose lines the engine's thread writes. */
+function toldLog(bound: object): Log {
+	const at = (level: "error" | "warn" | "info" | "debug") => (fields: object, message: string) =>
+		say({ kind: "log", level, fields: { ...bound, ...fields }, message });
+	return {
+		error: at("error"),
+		warn: at("warn"),
+		info: at("info"),
+		debug: () => {},
+		isDebug: () => false,
+		child: (fields) => toldLog({ ...bound, ...fields }),
+	};
 }
 
 function tellWhatHappened(): void {

@@ -1,9 +1,16 @@
 import type { ServicePort } from "../../services/service-port.ts";
 import type { Log } from "../../shared/log.ts";
+import { DROP_REASONS, type DropReason } from "../drop-reason.ts";
 import type { EngineHooks, LiveConnection } from "../engine.ts";
 import type { TcpFault } from "../tcp-faults.ts";
 import { close } from "./libc.ts";
-import { COUNTER_COUNT, COUNTERS, type SharedState, type WorkerSettings } from "./messages.ts";
+import {
+	COUNTER_COUNT,
+	COUNTERS,
+	FIRST_DROP_COUNTER,
+	type SharedState,
+	type WorkerSettings,
+} from "./messages.ts";
 import { OWN_PORTS_BYTES } from "./own-ports.ts";
 import { WorkerHandle } from "./worker-handle.ts";
 
@@ -24,6 +31,7 @@ export interface WorkersOptions {
 		| "maxDialing"
 		| "descriptorLimit"
 		| "sweepMs"
+		| "udp"
 	>;
 	/** The highest number that a descriptor may have. */
 	readonly maxDescriptor: number;
@@ -84,6 +92,19 @@ export class Workers {
 			sum += this.shared.counters[index * COUNTER_COUNT + COUNTERS[name]] ?? 0;
 		}
 		return sum;
+	}
+
+	/** Over all workers, those that have ended included. */
+	droppedByReason(): ReadonlyMap<DropReason, number> {
+		return new Map(
+			DROP_REASONS.map((reason, at) => {
+				let sum = 0;
+				for (let index = 0; index < this.count; index += 1) {
+					sum += this.shared.counters[index * COUNTER_COUNT + FIRST_DROP_COUNTER + at] ?? 0;
+				}
+				return [reason, sum];
+			}),
+		);
 	}
 
 	/**
@@ -177,6 +198,7 @@ export class Workers {
 		return new WorkerHandle({
 			settings: { ...settings, index, workers: count, shared: this.shared },
 			hooks,
+			log: this.#options.log,
 			onFault: (fault) => this.#options.onFault(fault),
 			onNews: (listener, endpointKey, news) => {
 				for (const other of this.#served.get(listener)?.shares.keys() ?? []) {
@@ -202,6 +224,7 @@ export class Workers {
 		}
 		counters[index * COUNTER_COUNT + COUNTERS.connections] = 0;
 		counters[index * COUNTER_COUNT + COUNTERS.waiting] = 0;
+		counters[index * COUNTER_COUNT + COUNTERS.udpFlows] = 0;
 		for (const used of [this.shared.descriptors, this.shared.waiting]) {
 			Atomics.sub(used, 0, Atomics.exchange(used, 1 + index, 0));
 		}

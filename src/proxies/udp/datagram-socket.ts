@@ -3,6 +3,7 @@ import type { IpFamily } from "../../services/address.ts";
 
 /** What we use of a dgram socket. */
 export interface DatagramSocket {
+	/** The datagram's memory is the socket's: it is good until the listener returns. */
 	on(event: "message", listener: (datagram: Buffer, sender: RemoteInfo) => void): unknown;
 	on(event: "error", listener: (error: Error) => void): unknown;
 	on(event: "connect" | "listening", listener: () => void): unknown;

@@ -162,7 +162,7 @@ export class EndpointSocket {
 			this.#count(datagram);
 			this.#owner.onSent(bytes);
 		} else {
-			this.#owner.onDrop("send-failed", code);
+			this.#owner.onDrop(code === "EAGAIN" ? "queue-full" : "send-failed", code);
 		}
 		const next = this.#takeWaiting();
 		if (next !== undefined) this.#transmit(next);
@@ -172,7 +172,8 @@ export class EndpointSocket {
 		this.#sentCount += 1;
 		if (this.#sentCount > 1) this.#forgetLone();
 		else if (datagram !== undefined && this.#keptBytes.tryHold(datagram.length)) {
-			this.#lone = datagram;
+			// A copy: sockets may use the memory of a datagram again as soon as it has been told.
+			this.#lone = Buffer.from(datagram);
 		}
 	}
 

@@ -67,6 +67,20 @@ export function openUdpListener(
 	return promise;
 }
 
+/** @param socket bound. The listener's from now on. */
+export function adoptUdpSocket(
+	servicePort: ServicePort,
+	target: ListenTarget,
+	socket: DatagramSocket,
+	shared: UdpShared,
+): UdpListener {
+	socket.on("error", (error) => {
+		shared.drops.drop("receive-failed", servicePort.name, errorCode(error));
+		shared.wake();
+	});
+	return new UdpListener(servicePort, target, socket, shared);
+}
+
 /** The socket of one ServicePort that clients' datagrams come to and answers leave from. */
 export class UdpListener implements ServicePortListener, UdpFlowHost {
 	readonly proxyPort: Port;
@@ -89,7 +103,7 @@ export class UdpListener implements ServicePortListener, UdpFlowHost {
 	/** @param socket bound. The listener's from now on. */
 	constructor(
 		servicePort: ServicePort,
-		target: Pick<ListenTarget, "address" | "sibling">,
+		target: Pick<ListenTarget, "address" | "sibling" | "balancer">,
 		socket: DatagramSocket,
 		shared: UdpShared,
 	) {
@@ -106,7 +120,7 @@ export class UdpListener implements ServicePortListener, UdpFlowHost {
 		this.#socket = socket;
 		this.#servicePort = servicePort;
 		this.#flows = table.createGroup();
-		this.balancer = context.createBalancer(target.sibling?.balancer);
+		this.balancer = target.balancer ?? context.createBalancer(target.sibling?.balancer);
 		this.balancer.update(servicePort.endpoints, servicePort.sessionAffinity);
 		socket.on("message", (datagram, sender) => this.#onDatagram(datagram, sender));
 	}
@@ -231,7 +245,9 @@ export class UdpListener implements ServicePortListener, UdpFlowHost {
 
 	/** One function for all answers: it is called for each. */
 	readonly #onAnswerSent = (error: Error | null): void => {
-		if (error !== null && !this.#isClosed) this.onDrop("answer-failed", errorCode(error));
+		if (error === null || this.#isClosed) return;
+		const code = errorCode(error);
+		this.onDrop(code === "EAGAIN" ? "answer-queue-full" : "answer-failed", code);
 	};
 }
 

@@ -8,12 +8,17 @@ import type {
 	UdpLimits,
 	UdpRelay,
 } from "../listener.ts";
-import type { CreateDatagramSocket } from "./datagram-socket.ts";
+import type { CreateDatagramSocket, DatagramSocket } from "./datagram-socket.ts";
 import { UdpDrops } from "./udp-drops.ts";
 import type { UdpFlow } from "./udp-flow.ts";
 import { FlowTable } from "./udp-flow-table.ts";
 import { HeldBytes } from "./udp-held-bytes.ts";
-import { openUdpListener, type UdpListener, type UdpShared } from "./udp-listener.ts";
+import {
+	adoptUdpSocket,
+	openUdpListener,
+	type UdpListener,
+	type UdpShared,
+} from "./udp-listener.ts";
 
 /*
  * The UDP half of an engine, over whatever sockets it has. udp-listener.ts has the one socket of a ServicePort that
@@ -48,7 +53,7 @@ class ListenersAndFlows implements UdpRelay {
 	readonly #shared: UdpShared;
 	readonly #listeners = new Set<UdpListener>();
 	readonly #shortestWaitMs: number;
-	#sweeper: NodeJS.Timeout | undefined;
+	#stopSweeping: (() => void) | undefined;
 	#isClosed: boolean = false;
 
 	constructor(context: RelayContext, limits: UdpLimits, createSocket: CreateDatagramSocket) {
@@ -83,6 +88,16 @@ class ListenersAndFlows implements UdpRelay {
 		return listener;
 	}
 
+	adopt(
+		servicePort: ServicePort,
+		target: ListenTarget,
+		socket: DatagramSocket,
+	): ServicePortListener {
+		const listener = adoptUdpSocket(servicePort, target, socket, this.#shared);
+		this.#listeners.add(listener);
+		return listener;
+	}
+
 	connections(): LiveConnection[] {
 		return this.#table
 			.flows()
@@ -110,8 +125,8 @@ class ListenersAndFlows implements UdpRelay {
 	close(): Promise<void> {
 		this.#isClosed = true;
 		for (const listener of this.#listeners) listener.close();
-		clearInterval(this.#sweeper);
-		this.#sweeper = undefined;
+		this.#stopSweeping?.();
+		this.#stopSweeping = undefined;
 		return Promise.resolve();
 	}
 
@@ -122,11 +137,9 @@ class ListenersAndFlows implements UdpRelay {
 	}
 
 	#wake(): void {
-		if (this.#sweeper !== undefined || this.#isClosed) return;
+		if (this.#stopSweeping !== undefined || this.#isClosed) return;
 		const sweepMs = Math.max(MIN_SWEEP_MS, Math.min(SWEEP_MS, this.#shortestWaitMs / 4));
-		this.#sweeper = setInterval(() => this.#sweep(), sweepMs);
-		// What keeps the process alive are the sockets.
-		this.#sweeper.unref();
+		this.#stopSweeping = this.#context.repeat(sweepMs, () => this.#sweep());
 	}
 
 	#sweep(): void {
@@ -137,7 +150,7 @@ class ListenersAndFlows implements UdpRelay {
 		}
 		this.#drops.sweep();
 		if (this.#table.size > 0 || this.#drops.isRecent) return;
-		clearInterval(this.#sweeper);
-		this.#sweeper = undefined;
+		this.#stopSweeping?.();
+		this.#stopSweeping = undefined;
 	}
 }

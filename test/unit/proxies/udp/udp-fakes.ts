@@ -3,6 +3,7 @@ import type { RemoteInfo } from "node:dgram";
 import { createBalancer } from "../../../../src/balancing/balancer.ts";
 import { DescriptorBudget } from "../../../../src/proxies/descriptor-budget.ts";
 import type { UdpLimits } from "../../../../src/proxies/listener.ts";
+import { repeat } from "../../../../src/proxies/repeat.ts";
 import type {
 	CreateDatagramSocket,
 	DatagramSocket,
@@ -207,6 +208,7 @@ export function aUdpRelay({ limits = {}, descriptors = 1_000 }: RelayParts = {})
 			},
 			log,
 			clock,
+			repeat,
 			leadsBack: () => false,
 			createBalancer: () => createBalancer({ now: () => clock.nowMs, random: () => 0 }),
 			nextId: () => {

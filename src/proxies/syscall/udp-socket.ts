@@ -1,0 +1,153 @@
+import type { RemoteInfo } from "node:dgram";
+import { type IpFamily, ipFamilyOf, parseIpAddress } from "../../services/address.ts";
+import type { DatagramSocket, SendCallback } from "../udp/datagram-socket.ts";
+import type { DatagramExchange } from "./datagram-exchange.ts";
+import {
+	EAGAIN,
+	EPOLLERR,
+	EPOLLET,
+	EPOLLIN,
+	getIntOption,
+	getsockname,
+	SO_ERROR,
+	SOL_SOCKET,
+	send,
+} from "./libc.ts";
+import type { Poller, PollHandler } from "./poller.ts";
+import { SocketAddress } from "./socket-address.ts";
+import { codeOf, systemError } from "./system-error.ts";
+import { connectDatagramSocket } from "./udp-sockets.ts";
+
+const UDP_EVENTS = EPOLLIN | EPOLLET;
+const NO_SOCKET = -1;
+
+/** An event, and who is told of it. */
+type Registration =
+	| readonly [event: "message", listener: (datagram: Buffer, sender: RemoteInfo) => void]
+	| readonly [event: "error", listener: (error: Error) => void]
+	| readonly [event: "connect" | "listening", listener: () => void];
+
+/** What sockets of one thread share. */
+export interface UdpSocketHost {
+	readonly poller: Poller;
+	readonly exchange: DatagramExchange;
+	/** Told of each descriptor that is opened here. */
+	opened(fd: number): void;
+}
+
+/**
+ * A datagram socket over system calls, as udp/ wants one: one that is bound already and that all clients
+ * send to, or one that is yet to be connected to an endpoint.
+ *
+ * What it is told to send to clients goes out with others at the end of the turn.
+ */
+export class UdpSocket implements DatagramSocket, PollHandler {
+	readonly #host: UdpSocketHost;
+	readonly #family: IpFamily;
+	#fd: number;
+	#onMessage: (datagram: Buffer, sender: RemoteInfo) => void = () => {};
+	#onError: (error: Error) => void = () => {};
+	#onConnect: () => void = () => {};
+
+	/** @param fd of a bound socket, which stays its owner's; undefined: to be opened by {@link connect}. */
+	constructor(host: UdpSocketHost, family: IpFamily, fd?: number) {
+		this.#host = host;
+		this.#family = family;
+		this.#fd = fd ?? NO_SOCKET;
+		if (fd !== undefined) host.poller.add(fd, UDP_EVENTS, this);
+	}
+
+	on(...[event, listener]: Registration): void {
+		if (event === "message") this.#onMessage = listener;
+		else if (event === "error") this.#onError = listener;
+		else if (event === "connect") this.#onConnect = listener;
+	}
+
+	bind(): never {
+		throw new TypeError("Cannot bind here: the engine's thread binds");
+	}
+
+	/** Tells of it before it returns. @throws the system's error. */
+	connect(port: number, address: string): void {
+		const ip = parseIpAddress(address);
+		if (ip === undefined) throw new TypeError(`Cannot connect to "${address}": no IP address`);
+		const to = new SocketAddress().set(ipFamilyOf(ip), ip, port);
+		const fd = connectDatagramSocket(to);
+		if (fd < 0) throw systemError("connect", fd);
+		this.#fd = fd;
+		this.#host.opened(fd);
+		this.#host.poller.add(fd, UDP_EVENTS, this);
+		this.#onConnect();
+	}
+
+	send(datagram: Buffer, onSent: SendCallback): void;
+	send(datagram: Buffer, port: number, address: string, onSent: SendCallback): void;
+	send(
+		datagram: Buffer,
+		portOrSent: number | SendCallback,
+		address?: string,
+		onSent?: SendCallback,
+	): void {
+		if (typeof portOrSent === "function") this.#sendToPeer(datagram, portOrSent);
+		else if (address !== undefined && onSent !== undefined) {
+			this.#host.exchange.send(this.#fd, datagram, address, portOrSent, onSent);
+		}
+	}
+
+	/** The kernel takes a datagram or does not: none waits here. */
+	getSendQueueSize(): number {
+		return 0;
+	}
+
+	address(): { readonly address: string; readonly port: number } {
+		const own = new SocketAddress();
+		getsockname(this.#fd, own.bytes);
+		return { address: own.address, port: own.port };
+	}
+
+	close(): void {
+		const fd = this.#fd;
+		if (fd === NO_SOCKET) return;
+		this.#fd = NO_SOCKET;
+		this.#host.exchange.forget(fd);
+		this.#host.poller.closeLater(fd);
+	}
+
+	/** Hands the descriptor back to its owner: nothing is read from it any more. */
+	release(): void {
+		if (this.#fd === NO_SOCKET) return;
+		this.#host.exchange.forget(this.#fd);
+		this.#host.poller.remove(this.#fd);
+		this.#fd = NO_SOCKET;
+	}
+
+	onEvents(fd: number, events: number): void {
+		if ((events & EPOLLERR) !== 0) {
+			const error = getIntOption(fd, SOL_SOCKET, SO_ERROR);
+			if (error !== 0) this.#onError(systemError("recvmmsg", -Math.abs(error)));
+		}
+		if (this.#fd === fd) this.#receive(fd);
+	}
+
+	#receive(fd: number): void {
+		const { exchange } = this.#host;
+		for (;;) {
+			const count = exchange.receive(fd);
+			if (count < 0) {
+				if (count !== -EAGAIN) this.#onError(systemError("recvmmsg", count));
+				return;
+			}
+			for (let slot = 0; slot < count && this.#fd === fd; slot += 1) {
+				this.#onMessage(exchange.datagram(slot), exchange.sender(slot, this.#family));
+			}
+			// The socket was emptied, or is closed.
+			if (count < exchange.slots || this.#fd !== fd) return;
+		}
+	}
+
+	#sendToPeer(datagram: Buffer, onSent: SendCallback): void {
+		const sent = send(this.#fd, datagram, datagram.length);
+		if (sent < 0) onSent(Object.assign(new Error(codeOf(sent)), { code: codeOf(sent) }), 0);
+		else onSent(null, sent);
+	}
+}
