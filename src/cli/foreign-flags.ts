@@ -21,7 +21,6 @@ const SENTENCES: readonly (readonly [pattern: RegExp, sentence: string])[] = [
 		/^conntrack-max$/,
 		"gone from kube-proxy too; use --conntrack-max-per-core NUMBER and --conntrack-min NUMBER",
 	],
-	[/^workers$/, "not there yet: one thread moves the bytes"],
 	[
 		/^kube-api-(qps|burst|content-type)$/,
 		"not needed: there is one watch per kind of object, in JSON, with waits of its own",
