@@ -110,7 +110,7 @@ describe.skipIf(labProblem() !== undefined)("the kinds of addresses", () => {
 		await serve({});
 		for (const address of [...NODE.ipv4, clusterIp(10)]) {
 			const port = address === clusterIp(10) ? 80 : NODE_PORT;
-			const [answer] = await places.client.udp({ address, port, timeoutMs: 1_000 });
+			const [answer] = await places.client.udp({ address, port, timeoutMs: 5_000 });
 			expect(answer?.from).toBe(`${address}:${port}`);
 		}
 	});

@@ -9,6 +9,9 @@ import { createServiceLab, eventually, type ServiceLab } from "../kit/service-la
 
 const SERVICES = 3_000;
 
+/** A busy machine may take its time; how long it takes is measured elsewhere. */
+const PATIENCE_MS = 60_000;
+
 const { KUP_TEST_TIMES } = process.env;
 
 /** Times are for people who ask for them (KUP_TEST_TIMES=1): a busy machine must fail no test. */
@@ -137,7 +140,10 @@ describe.skipIf(labProblem() !== undefined)("the daemon with 3,000 Services of t
 		await undisturbed("one more", async () => {
 			await services.write("one.json", aService(SERVICES));
 			await timed("one more", () =>
-				eventually(async () => expect(await ask(SERVICES)).toEqual({ ep1: 2, ep2: 2 })),
+				eventually(
+					async () => expect(await ask(SERVICES)).toEqual({ ep1: 2, ep2: 2 }),
+					PATIENCE_MS,
+				),
 			);
 		});
 		// Served is a moment earlier than told.
