@@ -280,6 +280,15 @@ export function describeDialing(createEngine: CreateEngine): void {
 			expect([await lab.ask(all), await lab.ask(here)]).toEqual([moved, moved]);
 		});
 
+		it("holds from then on where it is switched on, for each of a client's connections", async () => {
+			const servers = await lab.numbered(3);
+			const port = await serveSticky(servers, { type: "None" });
+			await lab.askMany(port, 9, 3);
+			await serveSticky(servers);
+			const own = await lab.ask(port);
+			expect(countsOf(await lab.askMany(port, 40, 4))).toEqual({ [own]: 40 });
+		});
+
 		it("is changed live: timeout, off and on (classic 9.1.33, 9.8.5)", async () => {
 			const servers = await lab.numbered(2);
 			const port = await serveSticky(servers);

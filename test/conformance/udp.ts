@@ -321,6 +321,18 @@ export function describeUdpConformance(
 			expect([await ask(), await ask()]).toEqual([moved, moved]);
 		});
 
+		it("keeps a client's address with one endpoint from when affinity is switched on", async () => {
+			const endpoints = (await openNamed("a", "b", "c")).map(({ endpoint }) => endpoint);
+			const [to] = await serve([aUdpServicePort({ endpoints })]);
+			const target = to ?? expect.unreachable("no listener");
+			const ask = async () => await (await openClient(target)).askText("who?");
+			for (let count = 0; count < 6; count += 1) await ask();
+			const sessionAffinity = { type: "ClientIP", timeoutMs: 10_800_000 } as const;
+			await reconcile(aUdpServicePort({ endpoints, sessionAffinity }));
+			const own = await ask();
+			for (let count = 0; count < 12; count += 1) expect(await ask()).toBe(own);
+		});
+
 		it("has one session affinity for both pools of a port", async () => {
 			const endpoints = (await openNamed("a", "b", "c")).map(({ endpoint }) => endpoint);
 			const sessionAffinity = { type: "ClientIP", timeoutMs: 10_800_000 } as const;

@@ -65,7 +65,7 @@ export type ToWorker =
 	| {
 			readonly kind: "open";
 			readonly listener: number;
-			/** Sockets that listen. */
+			/** Sockets that listen; more of them where the listener is known already. */
 			readonly fds: readonly number[];
 			readonly servicePort: ServicePort;
 			/** The listener of the same port's other pool, or the one to be replaced. */

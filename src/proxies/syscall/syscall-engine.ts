@@ -16,6 +16,7 @@ import { setOwnPort } from "./own-ports.ts";
 import { testSystemCalls } from "./self-test.ts";
 import { openListenSockets } from "./tcp-sockets.ts";
 import { openDatagramSockets } from "./udp-sockets.ts";
+import { workerCountFor } from "./worker-count.ts";
 import { Workers } from "./workers.ts";
 
 const MAX_WORKERS = 4;
@@ -44,6 +45,7 @@ class SyscallEngine implements RelayEngine {
 	readonly #faults: TcpFaults;
 	readonly #sweepTimer: NodeJS.Timeout;
 	readonly #keys = new Map<number, ServicePortKey>();
+	#extraSockets = 0;
 	#closing: Promise<unknown>[] = [];
 
 	constructor(options: SyscallEngineOptions) {
@@ -165,13 +167,20 @@ class SyscallEngine implements RelayEngine {
 
 	#openSockets(servicePort: ServicePort, target: ListenTarget): WorkerListener {
 		const { family, key, protocol, sessionAffinity } = servicePort;
-		// What is known of clients is in one thread.
-		const count = sessionAffinity.type === "None" ? this.#workers.count : 1;
+		const count = workerCountFor({
+			workers: this.#workers.count,
+			hasAffinity: sessionAffinity.type !== "None",
+			extraSockets: this.#extraSockets,
+			descriptorLimit: this.descriptors.limit,
+		});
 		const place = { ...target, family };
 		const { fds, port } =
 			protocol === "tcp" ? openListenSockets(place, count) : openDatagramSockets(place, count);
 		const sibling = target.sibling instanceof WorkerListener ? target.sibling.id : undefined;
 		const id = this.#workers.open(servicePort, fds, sibling);
+		// The listener table takes one for each ServicePort.
+		this.#extraSockets += count - 1;
+		this.descriptors.take(count - 1);
 		this.#keys.set(id, key);
 		setOwnPort(this.#workers.shared.ownPorts, protocol, family, port, true);
 		return new WorkerListener({
@@ -184,7 +193,10 @@ class SyscallEngine implements RelayEngine {
 				this.#keys.delete(id);
 				// Nobody is let in from now on; the port is free when the workers have let go of it.
 				if (protocol === "tcp") for (const fd of fds) shutdown(fd, SHUT_RDWR);
-				const closed = this.#workers.close(id);
+				const closed = this.#workers.close(id).then(() => {
+					this.#extraSockets -= count - 1;
+					this.descriptors.give(count - 1);
+				});
 				this.#closing.push(closed);
 				void closed.then(() => {
 					this.#closing = this.#closing.filter((each) => each !== closed);

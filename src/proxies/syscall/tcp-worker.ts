@@ -30,7 +30,7 @@ const FAULT_PAUSE_MS = 100;
 
 /** A ServicePort as one worker serves it. */
 interface Listener {
-	readonly fds: readonly number[];
+	readonly fds: number[];
 	readonly balancer: Balancer;
 	servicePort: ServicePort;
 }
@@ -96,7 +96,7 @@ export class TcpWorker {
 		this.#sweepLater();
 	}
 
-	/** Serves a ServicePort at these listening sockets. */
+	/** Serves a ServicePort at these listening sockets, too. */
 	open(
 		id: number,
 		fds: readonly number[],
@@ -111,7 +111,9 @@ export class TcpWorker {
 				sibling:
 					more.sibling === undefined ? undefined : this.#listeners.get(more.sibling)?.balancer,
 			});
-		const listener: Listener = { fds, balancer, servicePort };
+		const listener: Listener = before ?? { fds: [], balancer, servicePort };
+		listener.fds.push(...fds);
+		listener.servicePort = servicePort;
 		this.#listeners.set(id, listener);
 		balancer.update(servicePort.endpoints, servicePort.sessionAffinity);
 		const acceptor = new TcpAcceptor({

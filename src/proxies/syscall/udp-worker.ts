@@ -10,8 +10,8 @@ import { UdpSocket, type UdpSocketHost } from "./udp-socket.ts";
 
 /** A ServicePort as one worker serves it: a listener for each socket, of one mind. */
 interface Served {
-	readonly listeners: readonly ServicePortListener[];
-	readonly sockets: readonly UdpSocket[];
+	readonly listeners: ServicePortListener[];
+	readonly sockets: UdpSocket[];
 	readonly balancer: Balancer;
 }
 
@@ -38,15 +38,22 @@ export class UdpWorker {
 		options: BalancerOptions,
 		sibling: number | undefined,
 	): void {
-		const balancer = createBalancer({
-			...options,
-			sibling: sibling === undefined ? undefined : this.#served.get(sibling)?.balancer,
-		});
-		const sockets = fds.map((fd) => new UdpSocket(this.#host, servicePort.family, fd));
-		const listeners = sockets.map((socket) =>
-			this.relay.adopt(servicePort, { address: undefined, port: 0, balancer }, socket),
-		);
-		this.#served.set(id, { listeners, sockets, balancer });
+		const before = this.#served.get(id);
+		const balancer =
+			before?.balancer ??
+			createBalancer({
+				...options,
+				sibling: sibling === undefined ? undefined : this.#served.get(sibling)?.balancer,
+			});
+		const served = before ?? { listeners: [], sockets: [], balancer };
+		this.#served.set(id, served);
+		for (const fd of fds) {
+			const socket = new UdpSocket(this.#host, servicePort.family, fd);
+			served.sockets.push(socket);
+			served.listeners.push(
+				this.relay.adopt(servicePort, { address: undefined, port: 0, balancer }, socket),
+			);
+		}
 	}
 
 	/** @returns false where it is none of this half's. */

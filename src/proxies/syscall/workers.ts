@@ -47,7 +47,9 @@ interface Served {
 	servicePort: ServicePort;
 	readonly sibling: number | undefined;
 	/** By worker. */
-	readonly shares: ReadonlyMap<number, readonly number[]>;
+	shares: ReadonlyMap<number, readonly number[]>;
+	/** Settles when every worker has what `shares` says. */
+	moved: Promise<void>;
 }
 
 /** The worker threads of an engine: who serves which listener, and what they say. */
@@ -117,9 +119,10 @@ export class Workers {
 		const id = this.#nextListener;
 		this.#nextListener += 1;
 		const shares = this.#deal(id, fds, sibling);
-		const served = { id, fds, servicePort, sibling, shares };
+		const moved = Promise.resolve();
+		const served: Served = { id, fds, servicePort, sibling, shares, moved };
 		this.#served.set(id, served);
-		for (const worker of shares.keys()) this.#openAt(worker, served);
+		for (const [worker, share] of shares) this.#openAt(worker, served, share);
 		return id;
 	}
 
@@ -127,9 +130,24 @@ export class Workers {
 		const served = this.#served.get(id);
 		if (served === undefined) return;
 		served.servicePort = servicePort;
+		const isOfClients = servicePort.sessionAffinity.type !== "None";
+		if (isOfClients && served.shares.size > 1) served.moved = this.#gather(served);
 		for (const worker of served.shares.keys()) {
 			this.#handles[worker]?.tell({ kind: "update", listener: id, servicePort });
 		}
+	}
+
+	/**
+	 * Hands all sockets of a listener to one worker, which knows all of its clients from then on. Clients
+	 * that come meanwhile wait in the sockets.
+	 */
+	async #gather(served: Served): Promise<void> {
+		const { id, fds } = served;
+		const [[owner, share] = [0, []], ...others] = served.shares;
+		served.shares = new Map([[owner, fds]]);
+		await Promise.all(others.map(async ([worker]) => await this.#handles[worker]?.release(id)));
+		const rest = fds.filter((fd) => !share.includes(fd));
+		if (this.#served.get(id) === served) this.#openAt(owner, served, rest);
 	}
 
 	/** Resolves when its sockets are closed. */
@@ -137,6 +155,7 @@ export class Workers {
 		const served = this.#served.get(id);
 		if (served === undefined) return;
 		this.#served.delete(id);
+		await served.moved;
 		await Promise.all(
 			[...served.shares.keys()].map(async (worker) => await this.#handles[worker]?.release(id)),
 		);
@@ -145,6 +164,7 @@ export class Workers {
 
 	/** Resolves when every worker has done what it was told until now, and said what has happened. */
 	async settle(): Promise<void> {
+		await Promise.all([...this.#served.values()].map(({ moved }) => moved));
 		await Promise.all(this.#handles.map((handle) => handle.ask("nothing")));
 	}
 
@@ -182,11 +202,11 @@ export class Workers {
 		return new Map(fds.map((fd, index) => [index % this.count, [fd]]));
 	}
 
-	#openAt(worker: number, { id, servicePort, sibling, shares }: Served): void {
+	#openAt(worker: number, { id, servicePort, sibling }: Served, fds: readonly number[]): void {
 		this.#handles[worker]?.tell({
 			kind: "open",
 			listener: id,
-			fds: shares.get(worker) ?? [],
+			fds,
 			servicePort,
 			sibling,
 			turn: id % MAX_TURNS,
@@ -232,7 +252,8 @@ export class Workers {
 			if (this.#isStopping) return;
 			this.#handles[index] = this.#start(index);
 			for (const served of this.#served.values()) {
-				if (served.shares.has(index)) this.#openAt(index, served);
+				const share = served.shares.get(index);
+				if (share !== undefined) this.#openAt(index, served, share);
 			}
 		}, RESTART_AFTER_MS);
 	}
