@@ -64,7 +64,8 @@ export function resolveConfig({ flags, file, env, hostname }: ConfigInputs): Con
 	const config = buildConfig(values, env, hostname, problems);
 	if (problems.length > 0) return { problems };
 	const ofFile = reading !== undefined && "warnings" in reading ? reading.warnings : [];
-	return { config: freeze(config), warnings: [...ofFile, ...withoutRules(flags, config)] };
+	const warnings = [...ofFile, ...withoutRules(flags, config), ...withoutWorkers(config)];
+	return { config: freeze(config), warnings };
 }
 
 function buildConfig(
@@ -121,6 +122,11 @@ function withoutRules(flags: FlagTexts, { rules }: Config): readonly string[] {
 	const given = CONNTRACK_FLAGS.filter((name) => flags[name] !== undefined).map(dashed);
 	if (rules !== "none" || given.length === 0) return [];
 	return [`without effect with --rules none: ${given.join(", ")}`];
+}
+
+function withoutWorkers({ relay, workers }: Config): readonly string[] {
+	if (workers === undefined || relay === "syscall") return [];
+	return [`without effect with --relay ${relay}: --workers`];
 }
 
 function conntrackOf(values: Values): ConntrackConfig {

@@ -369,6 +369,17 @@ describe("the kernel's connection tracking", () => {
 		expect(warningsOf(inputs({ "conntrack-min": ["5"] }))).toEqual([]);
 	});
 
+	it("warns of workers where no engine has any", () => {
+		expect(warningsOf(inputs({ workers: ["3"] }))).toEqual([
+			"without effect with --relay auto: --workers",
+		]);
+		expect(warningsOf(inputs({ workers: ["3"], relay: ["stream"] }))).toEqual([
+			"without effect with --relay stream: --workers",
+		]);
+		expect(warningsOf(inputs({ workers: ["3"], relay: ["syscall"] }))).toEqual([]);
+		expect(warningsOf(inputs({ relay: ["stream"] }))).toEqual([]);
+	});
+
 	it("takes no number that the kernel could not hold", () => {
 		const given = inputs({ "conntrack-min": ["2147483648"], "conntrack-max-per-core": ["-1"] });
 		expect(problemsOf(given)).toEqual([
