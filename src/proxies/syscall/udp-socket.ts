@@ -5,7 +5,6 @@ import type { DatagramExchange } from "./datagram-exchange.ts";
 import {
 	EAGAIN,
 	EPOLLERR,
-	EPOLLET,
 	EPOLLIN,
 	getIntOption,
 	getsockname,
@@ -18,7 +17,8 @@ import { SocketAddress } from "./socket-address.ts";
 import { codeOf, systemError } from "./system-error.ts";
 import { connectDatagramSocket } from "./udp-sockets.ts";
 
-const UDP_EVENTS = EPOLLIN | EPOLLET;
+/** Told again and again while something is there: one call is read for each event, so that a flood holds up nobody else. */
+const UDP_EVENTS = EPOLLIN;
 const NO_SOCKET = -1;
 
 /** An event, and who is told of it. */
@@ -131,17 +131,10 @@ export class UdpSocket implements DatagramSocket, PollHandler {
 
 	#receive(fd: number): void {
 		const { exchange } = this.#host;
-		for (;;) {
-			const count = exchange.receive(fd);
-			if (count < 0) {
-				if (count !== -EAGAIN) this.#onError(systemError("recvmmsg", count));
-				return;
-			}
-			for (let slot = 0; slot < count && this.#fd === fd; slot += 1) {
-				this.#onMessage(exchange.datagram(slot), exchange.sender(slot, this.#family));
-			}
-			// The socket was emptied, or is closed.
-			if (count < exchange.slots || this.#fd !== fd) return;
+		const count = exchange.receive(fd);
+		if (count < 0 && count !== -EAGAIN) this.#onError(systemError("recvmmsg", count));
+		for (let slot = 0; slot < count && this.#fd === fd; slot += 1) {
+			this.#onMessage(exchange.datagram(slot), exchange.sender(slot, this.#family));
 		}
 	}
 
