@@ -4,6 +4,7 @@ import type { NodeNetwork } from "../services/node-network.ts";
 import type { Port } from "../services/port.ts";
 import type { Binding, Protocol, VirtualAddress } from "../services/service-port.ts";
 import { hostCidr } from "./capture-rules.ts";
+import { rejectTarget } from "./reject-target.ts";
 import { ruleComment } from "./rule-comment.ts";
 
 /** The most ports that one multiport match takes: XT_MULTI_PORTS of the kernel. */
@@ -29,7 +30,7 @@ export function admissionRules(
 		"-m conntrack --ctstate RELATED,ESTABLISHED -j RETURN",
 		...(judgesSources ? [`${REDIRECTED} -j KUBE-LB-SOURCE-RANGES`] : []),
 		...withVerdict("reject").map(
-			(group) => `${portMatch(group)} ${REDIRECTED} -j ${rejection(group, family)}`,
+			(group) => `${portMatch(group)} ${REDIRECTED} -j ${rejectTarget(group.protocol, family)}`,
 		),
 		...withVerdict("drop").map((group) => `${portMatch(group)} ${REDIRECTED} -j DROP`),
 		...withVerdict("serve").map((group) => `${portMatch(group)} ${REDIRECTED} -j ACCEPT`),
@@ -122,11 +123,4 @@ function portMatch({ protocol, listenAddress, ports }: PortGroup, inInterface?: 
 		...(inInterface === undefined ? [] : [inInterface]),
 		`-p ${protocol} -m multiport --dports ${ports.join(",")}`,
 	].join(" ");
-}
-
-function rejection({ protocol }: PortGroup, family: IpFamily): string {
-	if (protocol === "tcp") return "REJECT --reject-with tcp-reset";
-	return family === "ipv4"
-		? "REJECT --reject-with icmp-port-unreachable"
-		: "REJECT --reject-with icmp6-port-unreachable";
 }

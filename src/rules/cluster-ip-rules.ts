@@ -1,8 +1,8 @@
-import type { IpAddress, IpFamily } from "../services/address.ts";
-import { ipFamilyOf } from "../services/address.ts";
+import { type IpAddress, type IpFamily, ipFamilyOf } from "../services/address.ts";
 import type { ClusterIps } from "../services/cluster-ips.ts";
 import { familyOfRange, type IpRange, isInAnyRange, rangeAround } from "../services/ip-range.ts";
 import { hostCidr } from "./capture-rules.ts";
+import { rejectTarget } from "./reject-target.ts";
 
 /** The filter chains for what no nat rule has led anywhere, whole. */
 type ClusterIpChains = Readonly<
@@ -50,16 +50,11 @@ export function clusterIpRules({ owned, ranges }: ClusterIps, family: IpFamily):
 			...rangesHere.map((range) => `-A KUBE-UNUSED-CLUSTER-IPS -d ${range} -j DROP`),
 		],
 		"KUBE-REFUSED-CLUSTER-IPS": [
-			"-A KUBE-REFUSED-CLUSTER-IPS -p tcp -j REJECT --reject-with tcp-reset",
-			`-A KUBE-REFUSED-CLUSTER-IPS -j REJECT --reject-with ${UNREACHABLE[family]}`,
+			`-A KUBE-REFUSED-CLUSTER-IPS -p tcp -j ${rejectTarget("tcp", family)}`,
+			`-A KUBE-REFUSED-CLUSTER-IPS -j ${rejectTarget("any", family)}`,
 		],
 	};
 }
-
-const UNREACHABLE: Readonly<Record<IpFamily, string>> = {
-	ipv4: "icmp-port-unreachable",
-	ipv6: "icmp6-port-unreachable",
-};
 
 function gateRanges(
 	owned: readonly IpAddress[],
