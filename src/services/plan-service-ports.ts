@@ -112,11 +112,10 @@ class MemoPlanner implements ServicePortPlanner {
 
 	#clusterIps({ serviceCidrs }: Snapshot, memosBefore: ReadonlyMap<string, Memo>): ClusterIps {
 		const before = this.#plan.clusterIps;
-		const services = [...this.#memos.values()].map(({ service }) => service);
 		return keepClusterIps(before, {
 			owned: haveSameClusterIps(memosBefore, this.#memos)
 				? before.owned
-				: ownedClusterIps(services),
+				: ownedClusterIps([...this.#memos.values()].map(({ service }) => service)),
 			// Beside another proxy an address that we do not know may be one of its Services.
 			ranges:
 				this.#options.serviceProxyName === undefined ? serviceRanges(serviceCidrs.values()) : [],
