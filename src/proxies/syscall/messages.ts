@@ -114,8 +114,7 @@ export type FromWorker =
 			readonly listener: number;
 			readonly endpointKey: string;
 			readonly news: EndpointNews;
-	  }
-	| { readonly kind: "stopped" };
+	  };
 
 export type ConnectionEvent =
 	| { readonly start: ConnectionStart }

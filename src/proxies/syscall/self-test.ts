@@ -24,7 +24,7 @@ import {
 } from "./libc.ts";
 import { PipePool } from "./pipe-pool.ts";
 import { SocketAddress } from "./socket-address.ts";
-import { systemError } from "./system-error.ts";
+import { must, systemError } from "./system-error.ts";
 import { openListenSockets } from "./tcp-sockets.ts";
 import { connectDatagramSocket, openDatagramSockets } from "./udp-sockets.ts";
 
@@ -47,10 +47,6 @@ export function testSystemCalls(): void {
 }
 
 function run(opened: number[]): void {
-	const must = (name: string, result: number): number => {
-		if (result < 0) throw systemError(name, result);
-		return result;
-	};
 	const open = (name: string, fd: number): number => {
 		opened.push(must(name, fd));
 		return fd;
@@ -97,8 +93,7 @@ function exchangeDatagrams(
 	const texts = ["one", "two"].map((text) => Buffer.from(text));
 	for (const [slot, text] of texts.entries()) batch.fill(slot, text, to.bytes, to.length);
 	expectIs("sendmmsg", batch.send(sender, 0, 2), 2);
-	const added = epollAdd(poll, receiver, EPOLLIN);
-	if (added < 0) throw systemError("epoll_ctl", added);
+	must("epoll_ctl", epollAdd(poll, receiver, EPOLLIN));
 	wait();
 	const received = new DatagramBatch(4, 16);
 	expectIs("recvmmsg", received.receive(receiver), 2);

@@ -10,3 +10,9 @@ export function systemError(syscall: string, result: number): NodeJS.ErrnoExcept
 	const code = codeOf(result);
 	return Object.assign(new Error(`${syscall} ${code}`), { code, errno: result, syscall });
 }
+
+/** @throws what Node would throw where a call has failed. */
+export function must(syscall: string, result: number): number {
+	if (result < 0) throw systemError(syscall, result);
+	return result;
+}

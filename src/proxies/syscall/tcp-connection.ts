@@ -105,10 +105,6 @@ export class TcpConnection implements Applicant, PollHandler {
 		this.#beganMs = host.clock.monotonicMs();
 	}
 
-	get client(): AcceptedClient {
-		return this.#client;
-	}
-
 	start(): void {
 		this.#state = "dialing";
 		this.#dialNext();

@@ -70,20 +70,14 @@ export class TcpWorker {
 		const { shared, index } = settings;
 		const budget = shareOf(settings.descriptorLimit, shared.descriptors, index);
 		this.budget = budget;
-		const opened = (fd: number) => {
-			settings.shared.owners[fd] = settings.index + 1;
-		};
-		const closed = (fd: number) => {
-			settings.shared.owners[fd] = 0;
-		};
 		this.#parts = parts;
-		this.poller = new Poller(closed);
-		opened(this.poller.fd);
-		this.#pipes = new PipePool(budget, opened, closed);
+		this.poller = new Poller(this.#closed);
+		this.opened(this.poller.fd);
+		this.#pipes = new PipePool(budget, this.opened, this.#closed);
 		this.#localAddresses = new LocalAddresses(() => clock.monotonicMs());
 		this.#admission = new TcpAdmission({
 			budget,
-			waitingRoom: shareOf(settings.maxWaiting, settings.shared.waiting, settings.index),
+			waitingRoom: shareOf(settings.maxWaiting, shared.waiting, index),
 			maxDialing: settings.maxDialing,
 			now: () => clock.monotonicMs(),
 			onPaused: () =>
@@ -95,6 +89,16 @@ export class TcpWorker {
 		this.#host = this.#createHost();
 		this.#sweepLater();
 	}
+
+	/** To be told of each descriptor that this worker opens: none of them is lost with it. */
+	readonly opened = (fd: number): void => {
+		const { shared, index } = this.#parts.settings;
+		shared.owners[fd] = index + 1;
+	};
+
+	readonly #closed = (fd: number): void => {
+		this.#parts.settings.shared.owners[fd] = 0;
+	};
 
 	/** Serves a ServicePort at these listening sockets, too. */
 	open(
@@ -208,7 +212,7 @@ export class TcpWorker {
 		for (const id of this.#listeners.keys()) this.release(id);
 		for (const connection of this.#connections) connection.end(end);
 		this.#pipes.clear();
-		this.#parts.settings.shared.owners[this.poller.fd] = 0;
+		this.#closed(this.poller.fd);
 		this.poller.close();
 	}
 
@@ -236,8 +240,7 @@ export class TcpWorker {
 	}
 
 	#accepted(listener: Listener, fd: number, from: SocketAddress): void {
-		const { settings } = this.#parts;
-		settings.shared.owners[fd] = settings.index + 1;
+		this.opened(fd);
 		const { servicePort, balancer } = listener;
 		const client = { fd, address: from.address, port: from.port, servicePort, balancer };
 		const connection = new TcpConnection(this.newId(), client, this.#host);
@@ -259,7 +262,6 @@ export class TcpWorker {
 	}
 
 	#dial(endpoint: Endpoint, connection: TcpConnection): Dialed {
-		const { settings } = this.#parts;
 		if (this.leadsBack("tcp", endpoint)) return { code: "ELOOP" };
 		let address = this.#endpointAddresses.get(endpoint);
 		if (address === undefined) {
@@ -268,7 +270,7 @@ export class TcpWorker {
 		}
 		const fd = startConnect(address);
 		if (fd < 0) return { code: codeOf(fd) };
-		settings.shared.owners[fd] = settings.index + 1;
+		this.opened(fd);
 		const result = this.poller.add(fd, CONNECTION_EVENTS, connection);
 		if (result >= 0) return { fd };
 		this.poller.closeLater(fd);

@@ -128,8 +128,6 @@ export class WorkerHandle {
 				return;
 			case "news":
 				this.#options.onNews(message.listener, message.endpointKey, message.news);
-				return;
-			case "stopped":
 		}
 	}
 }

@@ -76,9 +76,7 @@ const udp = new UdpWorker(
 	},
 	settings.udp,
 	worker.poller,
-	(fd) => {
-		settings.shared.owners[fd] = settings.index + 1;
-	},
+	worker.opened,
 );
 worker.poller.add(settings.wakeFd, EPOLLIN, {
 	onEvents: () => {
@@ -107,7 +105,6 @@ try {
 	throw error;
 }
 tellNow();
-say({ kind: "stopped" });
 port.close();
 
 function waitMs(): number {

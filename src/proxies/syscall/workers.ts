@@ -58,6 +58,8 @@ export class Workers {
 	readonly #options: WorkersOptions;
 	readonly #handles: WorkerHandle[] = [];
 	readonly #served = new Map<number, Served>();
+	/** Of listeners whose sockets go from some workers to one. */
+	readonly #moving = new Set<Promise<void>>();
 	#nextListener = 1;
 	#failures = 0;
 	#isStopping: boolean = false;
@@ -131,10 +133,16 @@ export class Workers {
 		if (served === undefined) return;
 		served.servicePort = servicePort;
 		const isOfClients = servicePort.sessionAffinity.type !== "None";
-		if (isOfClients && served.shares.size > 1) served.moved = this.#gather(served);
+		if (isOfClients && served.shares.size > 1) served.moved = this.#move(served);
 		for (const worker of served.shares.keys()) {
 			this.#handles[worker]?.tell({ kind: "update", listener: id, servicePort });
 		}
+	}
+
+	#move(served: Served): Promise<void> {
+		const moved = this.#gather(served).finally(() => this.#moving.delete(moved));
+		this.#moving.add(moved);
+		return moved;
 	}
 
 	/**
@@ -164,7 +172,7 @@ export class Workers {
 
 	/** Resolves when every worker has done what it was told until now, and said what has happened. */
 	async settle(): Promise<void> {
-		await Promise.all([...this.#served.values()].map(({ moved }) => moved));
+		await Promise.all(this.#moving);
 		await Promise.all(this.#handles.map((handle) => handle.ask("nothing")));
 	}
 
