@@ -1,6 +1,7 @@
 import type { Config } from "../config/config.ts";
 import type { EngineHooks, PreferredPorts, RelayEngine } from "../proxies/engine.ts";
-import { createStreamEngine, type StreamEngineOptions } from "../proxies/stream/stream-engine.ts";
+import type { EngineOptions } from "../proxies/engine-options.ts";
+import { createStreamEngine } from "../proxies/stream/stream-engine.ts";
 import type { PreviousBinding } from "../rules/previous.ts";
 import type { Port } from "../services/port.ts";
 import type { ServicePortKey } from "../services/service-port.ts";
@@ -18,14 +19,14 @@ export interface EngineParts {
 }
 
 type RelayOptions = Pick<
-	StreamEngineOptions,
+	EngineOptions,
 	"bindAddress" | "portRange" | "dialTimeoutsMs" | "halfCloseIdleMs" | "drainRemovedMs" | "udp"
 >;
 
 /** The engine that the configuration asks for, on a predecessor's ports where there are rules of one. */
 export async function openEngine(config: Config, parts: EngineParts): Promise<RelayEngine> {
 	const { node, hooks, log } = parts;
-	const options: StreamEngineOptions = {
+	const options: EngineOptions = {
 		...relayOptionsOf(config),
 		udpAddress: (family) => node.addressOf(family),
 		preferredPorts: await findPreferredPorts(parts),

@@ -1,28 +1,18 @@
 import { createBalancer } from "../../balancing/balancer.ts";
-import { type IpAddress, type IpFamily, ipFamilyOf } from "../../services/address.ts";
-import type { Port } from "../../services/port.ts";
+import { ipFamilyOf } from "../../services/address.ts";
 import type { ServicePort, ServicePortKey } from "../../services/service-port.ts";
-import { type Clock, systemClock } from "../../shared/clock.ts";
-import { UserProxyError } from "../../shared/errors.ts";
-import type { Log } from "../../shared/log.ts";
+import { systemClock } from "../../shared/clock.ts";
 import { AffinityEvictions } from "../affinity-evictions.ts";
 import { DescriptorBudget, planDescriptors } from "../descriptor-budget.ts";
 import { readDescriptorLimit } from "../descriptor-limit.ts";
-import type {
-	EngineHooks,
-	EngineStats,
-	LiveConnection,
-	PreferredPorts,
-	ReconcileOutcome,
-	RelayEngine,
-} from "../engine.ts";
-import type {
-	ListenTarget,
-	RelayContext,
-	ServicePortListener,
-	UdpLimits,
-	UdpRelay,
-} from "../listener.ts";
+import type { EngineStats, LiveConnection, ReconcileOutcome, RelayEngine } from "../engine.ts";
+import {
+	type EngineOptions,
+	listenAddressFor,
+	maxFlowsOf,
+	requireFamily,
+} from "../engine-options.ts";
+import type { ListenTarget, RelayContext, ServicePortListener, UdpRelay } from "../listener.ts";
 import { ListenerTable } from "../listener-table.ts";
 import { LocalAddresses } from "../local-addresses.ts";
 import { PortAllocator } from "../port-allocator.ts";
@@ -39,51 +29,16 @@ import { createDatagramSocket } from "./udp-socket.ts";
  * The room owns all sockets that carry traffic and knows nothing of the API or of packet rules.
  */
 
-export interface StreamEngineOptions {
-	/** The one address to listen on; undefined: every address of a ServicePort's family. */
-	readonly bindAddress: IpAddress | undefined;
-	/**
-	 * The node's address that UDP listeners of a family bind to, asked at each reconcile; undefined:
-	 * every address.
-	 */
-	udpAddress(family: IpFamily): IpAddress | undefined;
-	/** Both ends included; undefined: the kernel chooses. */
-	readonly portRange: { readonly first: Port; readonly last: Port } | undefined;
-	/** One per dial attempt, in milliseconds; at least one. */
-	readonly dialTimeoutsMs: readonly number[];
-	readonly halfCloseIdleMs: number;
-	/** How long TCP connections to an endpoint that was removed may go on; undefined: until they end. */
-	readonly drainRemovedMs?: number | undefined;
-	readonly udp: UdpLimits;
-	readonly preferredPorts: PreferredPorts;
-	readonly hooks: EngineHooks;
-	readonly log: Log;
-	readonly clock?: Clock;
-	/** Uniform in [0, 1). */
-	readonly random?: () => number;
-	/** How many file descriptors the process may have; by default, what the kernel says. */
-	readonly descriptorLimit?: number;
-	/** How often connections are looked over for what no event tells of. */
-	readonly sweepMs?: number;
-}
-
-/** A ServicePort of the other family than the address that the daemon was told to listen on. */
-export class BindAddressFamilyError extends UserProxyError {
-	readonly code = "BIND_ADDRESS_FAMILY";
-	readonly retriable = false;
-}
-
 /** A node with fewer than some two thousand connections is a small one; say that it is the limit. */
 const FEW_DESCRIPTORS = 4_096;
 
-export function createStreamEngine(options: StreamEngineOptions): RelayEngine {
+export function createStreamEngine(options: EngineOptions): RelayEngine {
 	return new StreamEngine(options);
 }
 
 class StreamEngine implements RelayEngine {
 	readonly name = "stream";
 	readonly descriptors: DescriptorBudget;
-	readonly #options: StreamEngineOptions;
 	readonly #ports: PortAllocator;
 	readonly #tcp: TcpRelay;
 	readonly #udp: UdpRelay;
@@ -91,7 +46,7 @@ class StreamEngine implements RelayEngine {
 	readonly #affinity: AffinityEvictions;
 	#nextId = 0;
 
-	constructor(options: StreamEngineOptions) {
+	constructor(options: EngineOptions) {
 		const { log, hooks, clock = systemClock, random = Math.random } = options;
 		const plan = planDescriptors(options.descriptorLimit ?? readDescriptorLimit());
 		const budget = new DescriptorBudget(plan.relaying);
@@ -117,7 +72,6 @@ class StreamEngine implements RelayEngine {
 				}),
 		};
 		this.#affinity = affinity;
-		this.#options = options;
 		this.#ports = new PortAllocator({
 			range: options.portRange,
 			preferred: options.preferredPorts,
@@ -132,17 +86,13 @@ class StreamEngine implements RelayEngine {
 		});
 		this.#udp = createUdpRelay(
 			context,
-			{
-				...options.udp,
-				// A flood of datagrams must leave TCP its half.
-				maxFlows: Math.min(options.udp.maxFlows, Math.ceil(plan.relaying / 2)),
-			},
+			{ ...options.udp, maxFlows: maxFlowsOf(options.udp, plan.relaying) },
 			createDatagramSocket,
 		);
 		this.#listeners = new ListenerTable({
 			ports: this.#ports,
 			budget,
-			addressFor: (servicePort) => this.#addressFor(servicePort),
+			addressFor: (servicePort) => listenAddressFor(options, servicePort),
 			open: (servicePort, target) => this.#open(servicePort, target),
 		});
 		log.debug({ descriptors: plan.relaying, waiting: plan.waiting }, "descriptors divided");
@@ -207,18 +157,9 @@ class StreamEngine implements RelayEngine {
 	}
 
 	#open(servicePort: ServicePort, target: ListenTarget): Promise<ServicePortListener> {
-		if (target.address !== undefined && ipFamilyOf(target.address) !== servicePort.family) {
-			throw new BindAddressFamilyError(
-				`Cannot listen for "${servicePort.name}" (${servicePort.family}) on ${target.address}: the address is of the other family`,
-			);
-		}
+		requireFamily(servicePort, target.address);
 		const relay = servicePort.protocol === "tcp" ? this.#tcp : this.#udp;
 		return relay.open(servicePort, target);
-	}
-
-	#addressFor({ protocol, family }: ServicePort): IpAddress | undefined {
-		const { bindAddress } = this.#options;
-		return bindAddress ?? (protocol === "udp" ? this.#options.udpAddress(family) : undefined);
 	}
 
 	/** "1", "2", ... "z", "10": short enough to read out. */

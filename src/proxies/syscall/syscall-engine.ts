@@ -1,15 +1,20 @@
 import { availableParallelism } from "node:os";
-import { type IpAddress, ipFamilyOf } from "../../services/address.ts";
+import type { IpAddress } from "../../services/address.ts";
 import { type Port, toPort } from "../../services/port.ts";
 import type { ServicePort, ServicePortKey } from "../../services/service-port.ts";
 import { systemClock } from "../../shared/clock.ts";
 import { DescriptorBudget, planDescriptors } from "../descriptor-budget.ts";
 import { readDescriptorLimit } from "../descriptor-limit.ts";
 import type { EngineStats, LiveConnection, ReconcileOutcome, RelayEngine } from "../engine.ts";
+import {
+	type EngineOptions,
+	listenAddressFor,
+	maxFlowsOf,
+	requireFamily,
+} from "../engine-options.ts";
 import type { ListenTarget, ServicePortListener } from "../listener.ts";
 import { ListenerTable } from "../listener-table.ts";
 import { PortAllocator } from "../port-allocator.ts";
-import { BindAddressFamilyError, type StreamEngineOptions } from "../stream/stream-engine.ts";
 import { TcpFaults } from "../tcp-faults.ts";
 import { SHUT_RDWR, shutdown } from "./libc.ts";
 import { setOwnPort } from "./own-ports.ts";
@@ -24,7 +29,7 @@ const MAX_DIALING = 4096;
 const SWEEP_MS = 1000;
 const DRAIN_LOOK_MS = 20;
 
-export interface SyscallEngineOptions extends StreamEngineOptions {
+export interface SyscallEngineOptions extends EngineOptions {
 	/** Undefined: as many as there are processors, at most 4. */
 	readonly workers?: number | undefined;
 }
@@ -38,7 +43,6 @@ export function createSyscallEngine(options: SyscallEngineOptions): RelayEngine 
 class SyscallEngine implements RelayEngine {
 	readonly name = "syscall";
 	readonly descriptors: DescriptorBudget;
-	readonly #options: SyscallEngineOptions;
 	readonly #ports: PortAllocator;
 	readonly #workers: Workers;
 	readonly #listeners: ListenerTable;
@@ -53,7 +57,6 @@ class SyscallEngine implements RelayEngine {
 		const limit = options.descriptorLimit ?? readDescriptorLimit();
 		const plan = planDescriptors(limit);
 		const count = options.workers ?? Math.min(MAX_WORKERS, availableParallelism());
-		this.#options = options;
 		this.#workers = new Workers({
 			count,
 			settings: {
@@ -64,11 +67,7 @@ class SyscallEngine implements RelayEngine {
 				maxDialing: MAX_DIALING,
 				descriptorLimit: plan.relaying,
 				sweepMs: options.sweepMs ?? SWEEP_MS,
-				udp: {
-					...udp,
-					// A flood of datagrams must leave TCP its half.
-					maxFlows: Math.ceil(Math.min(udp.maxFlows, Math.ceil(plan.relaying / 2)) / count),
-				},
+				udp: { ...udp, maxFlows: Math.ceil(maxFlowsOf(udp, plan.relaying) / count) },
 			},
 			maxDescriptor: readDescriptorLimit(),
 			hooks,
@@ -90,7 +89,7 @@ class SyscallEngine implements RelayEngine {
 		this.#listeners = new ListenerTable({
 			ports: this.#ports,
 			budget,
-			addressFor: (servicePort) => this.#addressFor(servicePort),
+			addressFor: (servicePort) => listenAddressFor(options, servicePort),
 			open: (servicePort, target) => this.#open(servicePort, target),
 		});
 	}
@@ -157,11 +156,7 @@ class SyscallEngine implements RelayEngine {
 	}
 
 	#open(servicePort: ServicePort, target: ListenTarget): Promise<ServicePortListener> {
-		if (target.address !== undefined && ipFamilyOf(target.address) !== servicePort.family) {
-			throw new BindAddressFamilyError(
-				`Cannot listen for "${servicePort.name}" (${servicePort.family}) on ${target.address}: the address is of the other family`,
-			);
-		}
+		requireFamily(servicePort, target.address);
 		return Promise.resolve(this.#openSockets(servicePort, target));
 	}
 
@@ -203,11 +198,6 @@ class SyscallEngine implements RelayEngine {
 				});
 			},
 		});
-	}
-
-	#addressFor({ protocol, family }: ServicePort): IpAddress | undefined {
-		const { bindAddress } = this.#options;
-		return bindAddress ?? (protocol === "udp" ? this.#options.udpAddress(family) : undefined);
 	}
 }
 
