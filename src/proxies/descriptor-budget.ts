@@ -53,13 +53,14 @@ export class DescriptorBudget {
 
 	/** Takes `count`, or nothing and answers false when that would leave fewer than `spare`. */
 	tryTake(count: number, spare = 0): boolean {
-		const before = Atomics.add(this.#used, 0, count);
-		if (before + count + spare <= this.limit) {
+		for (;;) {
+			const before = Atomics.load(this.#used, 0);
+			if (before + count + spare > this.limit) return false;
+			// Never more than there is, not even for a moment: another thread would be refused by it.
+			if (Atomics.compareExchange(this.#used, 0, before, before + count) !== before) continue;
 			Atomics.add(this.#share, 0, count);
 			return true;
 		}
-		Atomics.sub(this.#used, 0, count);
-		return false;
 	}
 
 	/** For descriptors that are open already, whatever the budget says: listeners. */
