@@ -255,6 +255,11 @@ export function describeListening(createEngine: CreateEngine): void {
 			for (let round = 0; round < 5; round += 1) {
 				const clients = [];
 				for (let index = 0; index < 8; index += 1) clients.push(await lab.connect(port));
+				// Else those that are still to be accepted would be counted neither now nor as gone.
+				await until(() => {
+					const { tcpConnections, waitingConnections } = lab.engine.stats();
+					return tcpConnections === 8 && waitingConnections === 2;
+				}, "all to be accepted");
 				for (const client of clients.toReversed()) client.resetAndDestroy();
 				await until(() => lab.engine.stats().tcpConnections === 0, "all to be gone");
 			}
