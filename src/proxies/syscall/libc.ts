@@ -95,6 +95,8 @@ const EPOLL_CTL_DEL = 2;
 /** `struct epoll_event` is packed on x86-64 and nowhere else. In 32-bit words. */
 const EPOLL_EVENT_WORDS = arch === "x64" ? 3 : 4;
 const EPOLL_DATA_WORD = arch === "x64" ? 1 : 2;
+/** The data has 64 bits. */
+const EPOLL_TAG_WORD: number = EPOLL_DATA_WORD + 1;
 
 /** A sockaddr_in6, the bigger of the two. */
 export const SOCKET_ADDRESS_BYTES = 28;
@@ -198,9 +200,11 @@ export function epollCreate(): number {
 	return answer(raw.epollCreate1(EPOLL_CLOEXEC));
 }
 
-export function epollAdd(epollFd: number, fd: number, events: number): number {
+/** @param tag comes back with each event of it; an int. */
+export function epollAdd(epollFd: number, fd: number, events: number, tag: number): number {
 	epollEvent[0] = events;
 	epollEvent[EPOLL_DATA_WORD] = fd;
+	epollEvent[EPOLL_TAG_WORD] = tag;
 	return answer(raw.epollCtl(epollFd, EPOLL_CTL_ADD, fd, epollEvent));
 }
 
@@ -220,6 +224,10 @@ export class EpollEvents {
 
 	fd(index: number): number {
 		return this.words[index * EPOLL_EVENT_WORDS + EPOLL_DATA_WORD] ?? -1;
+	}
+
+	tag(index: number): number {
+		return this.words[index * EPOLL_EVENT_WORDS + EPOLL_TAG_WORD] ?? 0;
 	}
 
 	events(index: number): number {

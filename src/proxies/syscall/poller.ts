@@ -22,11 +22,18 @@ export interface PollHandler {
  *
  * A descriptor that is given to {@link closeLater} gets no event from then on, and is closed when
  * the events of the present wait have been told: so its number is nobody else's before that.
+ *
+ * The kernel may tell of it even then. A child process has it, too, from its fork to its exec, and while
+ * it does epoll goes on under the old number. So each one that is added has a tag, and events with
+ * another tag than the number has now are nobody's.
  */
 export class Poller {
 	readonly #epollFd: number;
 	readonly #events: EpollEvents = new EpollEvents(MAX_EVENTS);
 	readonly #handlers: (PollHandler | undefined)[] = [];
+	/** By descriptor: of the last one that was added with that number. */
+	readonly #tags: number[] = [];
+	#lastTag = 0;
 	readonly #onClose: (fd: number) => void;
 	#toClose: number[] = [];
 
@@ -44,8 +51,11 @@ export class Poller {
 
 	/** @returns 0, or -errno. */
 	add(fd: number, events: number, handler: PollHandler): number {
+		const tag = (this.#lastTag + 1) | 0;
+		this.#lastTag = tag;
+		this.#tags[fd] = tag;
 		this.#handlers[fd] = handler;
-		return epollAdd(this.#epollFd, fd, events);
+		return epollAdd(this.#epollFd, fd, events, tag);
 	}
 
 	/** No event of it is told any more; it stays open. */
@@ -73,6 +83,7 @@ export class Poller {
 		}
 		for (let index = 0; index < count; index += 1) {
 			const fd = this.#events.fd(index);
+			if (this.#events.tag(index) !== this.#tags[fd]) continue;
 			this.#handlers[fd]?.onEvents(fd, this.#events.events(index));
 		}
 		return count;

@@ -31,6 +31,9 @@ import { connectDatagramSocket, openDatagramSockets } from "./udp-sockets.ts";
 /** A lone byte on loopback is there at once. */
 const WAIT_MS = 1_000;
 
+/** Any number but 0, so that one that is lost is seen. */
+const WAKE_TAG = 7;
+
 /**
  * Makes each system call that the engine lives on once, on loopback: a library that does not load, a
  * sandbox that forbids a call, or a wrong layout shows before traffic depends on it.
@@ -57,23 +60,24 @@ function run(opened: number[]): void {
 	opened.push(listening);
 	const poll = open("epoll_create1", epollCreate());
 	const wake = open("eventfd", eventfd());
-	must("epoll_ctl", epollAdd(poll, wake, EPOLLIN));
+	must("epoll_ctl", epollAdd(poll, wake, EPOLLIN, WAKE_TAG));
 	must("eventfd", signalEventfd(wake));
 	const events = new EpollEvents(4);
 	expectIs("epoll_wait", must("epoll_wait", epollWait(poll, events, WAIT_MS)), 1);
 	expectIs("epoll_wait", events.fd(0), wake);
+	expectIs("epoll_wait", events.tag(0), WAKE_TAG);
 	expectIs("eventfd", clearEventfd(wake), 8);
 	const to = new SocketAddress().set("ipv4", loopback, port);
 	const client = open("socket", socket(to.domain, SOCK_STREAM));
 	const connected = connect(client, to.bytes, to.length);
 	if (connected !== -EINPROGRESS) must("connect", connected);
-	must("epoll_ctl", epollAdd(poll, listening, EPOLLIN));
+	must("epoll_ctl", epollAdd(poll, listening, EPOLLIN, 0));
 	expectIs("epoll_wait", must("epoll_wait", epollWait(poll, events, WAIT_MS)), 1);
 	const from = new SocketAddress();
 	const server = open("accept4", accept4(listening, from.bytes));
 	if (from.address !== loopback)
 		throw new Error(`accept4 told ${from.address} of a client on loopback`);
-	must("epoll_ctl", epollAdd(poll, server, EPOLLIN));
+	must("epoll_ctl", epollAdd(poll, server, EPOLLIN, 0));
 	exchangeDatagrams(open, () => epollWait(poll, events, WAIT_MS), poll);
 	passThroughPipe(client, server, () => epollWait(poll, events, WAIT_MS));
 	must("setsockopt", setResetOnClose(client));
@@ -93,7 +97,7 @@ function exchangeDatagrams(
 	const texts = ["one", "two"].map((text) => Buffer.from(text));
 	for (const [slot, text] of texts.entries()) batch.fill(slot, text, to.bytes, to.length);
 	expectIs("sendmmsg", batch.send(sender, 0, 2), 2);
-	must("epoll_ctl", epollAdd(poll, receiver, EPOLLIN));
+	must("epoll_ctl", epollAdd(poll, receiver, EPOLLIN, 0));
 	wait();
 	const received = new DatagramBatch(4, 16);
 	expectIs("recvmmsg", received.receive(receiver), 2);

@@ -1,0 +1,88 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { writeSync } from "node:fs";
+
+import { afterEach, beforeEach, describe, expect, test as it } from "vitest";
+import { close, EPOLLET, EPOLLIN, pipe } from "../../../../src/proxies/syscall/libc.ts";
+import { Poller } from "../../../../src/proxies/syscall/poller.ts";
+
+const AT_ONCE_MS = 0;
+
+describe("a descriptor's number that is used again", () => {
+	let poller: Poller;
+	let told: string[];
+	const closedByPoller = new Set<number>();
+	const open = new Set<number>();
+	const children: ChildProcess[] = [];
+	beforeEach(() => {
+		told = [];
+		poller = new Poller((fd) => closedByPoller.add(fd));
+	});
+	afterEach(async () => {
+		poller.close();
+		for (const fd of open) if (!closedByPoller.has(fd)) close(fd);
+		open.clear();
+		closedByPoller.clear();
+		for (const child of children) {
+			child.stdin?.end();
+			// oxlint-disable-next-line no-await-in-loop -- there is one
+			await once(child, "exit");
+		}
+		children.length = 0;
+	});
+
+	/** A pipe whose reading end is polled. */
+	function polled(name: string, onEvents = () => {}) {
+		const ends = new Int32Array(2);
+		expect(pipe(ends)).toBe(0);
+		const [readFd = -1, writeFd = -1] = ends;
+		for (const fd of ends) {
+			open.add(fd);
+			closedByPoller.delete(fd);
+		}
+		const handler = {
+			onEvents() {
+				told.push(name);
+				onEvents();
+			},
+		};
+		expect(poller.add(readFd, EPOLLIN | EPOLLET, handler)).toBe(0);
+		return { readFd, write: () => writeSync(writeFd, "x") };
+	}
+
+	it("is not free while events of the same wait are told, and its own are not told any more", () => {
+		let successor = -1;
+		const [first, second] = ["first", "second"].map((name, index) =>
+			polled(name, () => {
+				const other = [second, first][index]?.readFd ?? -1;
+				poller.closeLater(other);
+				successor = polled("successor").readFd;
+				expect(successor).not.toBe(other);
+			}),
+		);
+		first?.write();
+		second?.write();
+		expect(poller.wait(AT_ONCE_MS)).toBe(2);
+		poller.closeDue();
+		// One of the two came first, and the other one was closed by it.
+		expect(told).toHaveLength(1);
+		expect(closedByPoller.size).toBe(1);
+	});
+
+	it("gets no event of the one before, which a child process may still have for a moment", async () => {
+		const before = polled("before");
+		const child = spawn("cat", [], { stdio: ["pipe", "ignore", "ignore", before.readFd] });
+		children.push(child);
+		await once(child, "spawn");
+		poller.closeLater(before.readFd);
+		poller.closeDue();
+		const after = polled("after");
+		expect(after.readFd).toBe(before.readFd);
+		before.write();
+		poller.wait(AT_ONCE_MS);
+		expect(told).toEqual([]);
+		after.write();
+		poller.wait(AT_ONCE_MS);
+		expect(told).toEqual(["after"]);
+	});
+});
