@@ -1,7 +1,8 @@
 import type { RemoteInfo } from "node:dgram";
 import { type IpFamily, ipFamilyOf, parseIpAddress } from "../../services/address.ts";
 import type { SendCallback } from "../udp/datagram-socket.ts";
-import { DatagramBatch, SOCKET_ADDRESS_BYTES } from "./libc.ts";
+import { DatagramBatch } from "./datagram-batch.ts";
+import { SOCKET_ADDRESS_BYTES } from "./libc.ts";
 import { SocketAddress } from "./socket-address.ts";
 import { systemError } from "./system-error.ts";
 

@@ -1,12 +1,12 @@
 import { parseIpAddress } from "../../services/address.ts";
 import { DescriptorBudget } from "../descriptor-budget.ts";
 import { createPathMeans } from "./byte-path.ts";
+import { DatagramBatch } from "./datagram-batch.ts";
 import {
 	accept4,
 	clearEventfd,
 	close,
 	connect,
-	DatagramBatch,
 	EINPROGRESS,
 	EPOLLIN,
 	EpollEvents,
