@@ -1,8 +1,6 @@
-import type { RemoteInfo } from "node:dgram";
-import { type IpFamily, ipFamilyOf, parseIpAddress } from "../../services/address.ts";
-import type { SendCallback } from "../udp/datagram-socket.ts";
+import type { SendCallback, Sender } from "../udp/datagram-socket.ts";
 import { DatagramBatch } from "./datagram-batch.ts";
-import { SOCKET_ADDRESS_BYTES } from "./libc.ts";
+import { AF_INET6, SOCKET_ADDRESS_BYTES } from "./libc.ts";
 import { SocketAddress } from "./socket-address.ts";
 import { systemError } from "./system-error.ts";
 
@@ -12,17 +10,25 @@ const SLOTS = 32;
 /** No datagram is longer: 65,535 of an IPv6 jumbo-less packet, less the headers. */
 const SLOT_BYTES = 65_536;
 
-/** Senders whose addresses are kept in both forms; beyond, all are forgotten and come again. */
+/** Senders that are kept; beyond, all are forgotten and come again. */
 const MAX_KNOWN = 8_192;
 
 /** Family, port and address of a sockaddr_in; the rest is padding. */
 const IPV4_KEY_BYTES = 8;
 
-/** An address in the kernel's form and in ours. */
-interface Known {
-	readonly info: RemoteInfo;
-	readonly name: Buffer;
-	readonly nameLength: number;
+/** A sender in the kernel's form and in ours. */
+class KnownSender implements Sender {
+	readonly key: string;
+	readonly name: SocketAddress = new SocketAddress();
+	readonly address: string;
+	readonly port: number;
+
+	constructor(key: string, name: Buffer) {
+		this.key = key;
+		name.copy(this.name.bytes);
+		this.address = this.name.address;
+		this.port = this.name.port;
+	}
 }
 
 /**
@@ -39,7 +45,7 @@ export class DatagramExchange {
 	/** Whose datagrams wait in `out`; they are of one listener at a time. */
 	#outFd = -1;
 	#outCount = 0;
-	readonly #known = new Map<string, Known>();
+	readonly #known = new Map<string, KnownSender>();
 
 	/** @returns how many datagrams there are, or -errno. */
 	receive(fd: number): number {
@@ -50,26 +56,24 @@ export class DatagramExchange {
 		return this.#in.datagram(slot);
 	}
 
-	sender(slot: number, family: IpFamily): RemoteInfo {
+	sender(slot: number): Sender {
 		const name = this.#in.name(slot);
-		const key = name.toString(
-			"latin1",
-			0,
-			family === "ipv6" ? SOCKET_ADDRESS_BYTES : IPV4_KEY_BYTES,
-		);
-		return (this.#known.get(key) ?? this.#learn(key, name)).info;
+		// What is behind an IPv4 address is of somebody who was in the slot before.
+		const length = name.readUInt16LE() === AF_INET6 ? SOCKET_ADDRESS_BYTES : IPV4_KEY_BYTES;
+		const key = name.toString("latin1", 0, length);
+		return this.#known.get(key) ?? this.#learn(key, name);
 	}
 
-	/** Gathers a datagram to a client; `onSent` is told before or at the next {@link flush}. */
-	send(fd: number, datagram: Buffer, address: string, port: number, onSent: SendCallback): void {
-		const known = this.#known.get(textKey(address, port)) ?? this.#learnText(address, port);
-		if (known === undefined) {
-			onSent(new Error(`Cannot send to "${address}": no IP address`), 0);
-			return;
-		}
+	/**
+	 * Gathers a datagram to a client; `onSent` is told before or at the next {@link flush}.
+	 *
+	 * @param to of {@link sender}.
+	 */
+	send(fd: number, datagram: Buffer, to: Sender, onSent: SendCallback): void {
+		if (!(to instanceof KnownSender)) throw new TypeError(`Cannot answer ${to.key}: unknown`);
 		if (this.#outFd !== fd || this.#outCount === SLOTS) this.flush();
 		this.#outFd = fd;
-		this.#out.fill(this.#outCount, datagram, known.name, known.nameLength);
+		this.#out.fill(this.#outCount, datagram, to.name.bytes, to.name.length);
 		this.#callbacks[this.#outCount] = onSent;
 		this.#outCount += 1;
 	}
@@ -96,34 +100,10 @@ export class DatagramExchange {
 		if (this.#outFd === fd) this.flush();
 	}
 
-	#learn(key: string, name: Buffer): Known {
-		const socketAddress = new SocketAddress();
-		name.copy(socketAddress.bytes);
-		const { address, port, length } = socketAddress;
-		const family = ipFamilyOf(address) === "ipv6" ? "IPv6" : "IPv4";
-		const known: Known = {
-			info: { address, port, family, size: 0 },
-			name: socketAddress.bytes,
-			nameLength: length,
-		};
+	#learn(key: string, name: Buffer): KnownSender {
+		const known = new KnownSender(key, name);
 		if (this.#known.size >= MAX_KNOWN) this.#known.clear();
 		this.#known.set(key, known);
-		// The way back: with its zone, which the text does not have.
-		this.#known.set(textKey(address, port), known);
 		return known;
 	}
-
-	#learnText(text: string, port: number): Known | undefined {
-		const address = parseIpAddress(text);
-		if (address === undefined) return undefined;
-		const { bytes } = new SocketAddress().set(ipFamilyOf(address), address, port);
-		return this.#learn(
-			bytes.toString("latin1", 0, address.includes(":") ? SOCKET_ADDRESS_BYTES : IPV4_KEY_BYTES),
-			bytes,
-		);
-	}
-}
-
-function textKey(address: string, port: number): string {
-	return `${address}:${port}`;
 }

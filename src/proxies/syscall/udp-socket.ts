@@ -1,6 +1,10 @@
-import type { RemoteInfo } from "node:dgram";
-import { type IpFamily, ipFamilyOf, parseIpAddress } from "../../services/address.ts";
-import type { DatagramSocket, SendCallback } from "../udp/datagram-socket.ts";
+import { ipFamilyOf, parseIpAddress } from "../../services/address.ts";
+import type {
+	DatagramListener,
+	DatagramSocket,
+	SendCallback,
+	Sender,
+} from "../udp/datagram-socket.ts";
 import type { DatagramExchange } from "./datagram-exchange.ts";
 import {
 	EAGAIN,
@@ -21,12 +25,6 @@ import { connectDatagramSocket } from "./udp-sockets.ts";
 const UDP_EVENTS = EPOLLIN;
 const NO_SOCKET = -1;
 
-/** An event, and who is told of it. */
-type Registration =
-	| readonly [event: "message", listener: (datagram: Buffer, sender: RemoteInfo) => void]
-	| readonly [event: "error", listener: (error: Error) => void]
-	| readonly [event: "connect" | "listening", listener: () => void];
-
 /** What sockets of one thread share. */
 export interface UdpSocketHost {
 	readonly poller: Poller;
@@ -43,21 +41,19 @@ export interface UdpSocketHost {
  */
 export class UdpSocket implements DatagramSocket, PollHandler {
 	readonly #host: UdpSocketHost;
-	readonly #family: IpFamily;
 	#fd: number;
-	#onMessage: (datagram: Buffer, sender: RemoteInfo) => void = () => {};
+	#onMessage: (datagram: Buffer, sender: Sender) => void = () => {};
 	#onError: (error: Error) => void = () => {};
 	#onConnect: () => void = () => {};
 
 	/** @param fd of a bound socket, which stays its owner's; undefined: to be opened by {@link connect}. */
-	constructor(host: UdpSocketHost, family: IpFamily, fd?: number) {
+	constructor(host: UdpSocketHost, fd?: number) {
 		this.#host = host;
-		this.#family = family;
 		this.#fd = fd ?? NO_SOCKET;
 		if (fd !== undefined) host.poller.add(fd, UDP_EVENTS, this);
 	}
 
-	on(...[event, listener]: Registration): void {
+	on(...[event, listener]: DatagramListener): void {
 		if (event === "message") this.#onMessage = listener;
 		else if (event === "error") this.#onError = listener;
 		else if (event === "connect") this.#onConnect = listener;
@@ -80,18 +76,14 @@ export class UdpSocket implements DatagramSocket, PollHandler {
 		this.#onConnect();
 	}
 
-	send(datagram: Buffer, onSent: SendCallback): void;
-	send(datagram: Buffer, port: number, address: string, onSent: SendCallback): void;
-	send(
-		datagram: Buffer,
-		portOrSent: number | SendCallback,
-		address?: string,
-		onSent?: SendCallback,
-	): void {
-		if (typeof portOrSent === "function") this.#sendToPeer(datagram, portOrSent);
-		else if (address !== undefined && onSent !== undefined) {
-			this.#host.exchange.send(this.#fd, datagram, address, portOrSent, onSent);
-		}
+	send(datagram: Buffer, onSent: SendCallback): void {
+		const sent = send(this.#fd, datagram, datagram.length);
+		if (sent < 0) onSent(Object.assign(new Error(codeOf(sent)), { code: codeOf(sent) }), 0);
+		else onSent(null, sent);
+	}
+
+	sendTo(datagram: Buffer, to: Sender, onSent: SendCallback): void {
+		this.#host.exchange.send(this.#fd, datagram, to, onSent);
 	}
 
 	/** The kernel takes a datagram or does not: none waits here. */
@@ -134,13 +126,7 @@ export class UdpSocket implements DatagramSocket, PollHandler {
 		const count = exchange.receive(fd);
 		if (count < 0 && count !== -EAGAIN) this.#onError(systemError("recvmmsg", count));
 		for (let slot = 0; slot < count && this.#fd === fd; slot += 1) {
-			this.#onMessage(exchange.datagram(slot), exchange.sender(slot, this.#family));
+			this.#onMessage(exchange.datagram(slot), exchange.sender(slot));
 		}
-	}
-
-	#sendToPeer(datagram: Buffer, onSent: SendCallback): void {
-		const sent = send(this.#fd, datagram, datagram.length);
-		if (sent < 0) onSent(Object.assign(new Error(codeOf(sent)), { code: codeOf(sent) }), 0);
-		else onSent(null, sent);
 	}
 }

@@ -28,7 +28,7 @@ export class UdpWorker {
 		opened: (fd: number) => void,
 	) {
 		this.#host = { poller, exchange: new DatagramExchange(), opened };
-		this.relay = createUdpRelay(context, limits, (family) => new UdpSocket(this.#host, family));
+		this.relay = createUdpRelay(context, limits, () => new UdpSocket(this.#host));
 	}
 
 	open(
@@ -48,7 +48,7 @@ export class UdpWorker {
 		const served = before ?? { listeners: [], sockets: [], balancer };
 		this.#served.set(id, served);
 		for (const fd of fds) {
-			const socket = new UdpSocket(this.#host, servicePort.family, fd);
+			const socket = new UdpSocket(this.#host, fd);
 			served.sockets.push(socket);
 			served.listeners.push(
 				this.relay.adopt(servicePort, { address: undefined, port: 0, balancer }, socket),

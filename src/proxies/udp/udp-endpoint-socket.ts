@@ -1,10 +1,8 @@
-import type { RemoteInfo } from "node:dgram";
-
 import { ipFamilyOf, parseIpAddress } from "../../services/address.ts";
 import type { Endpoint } from "../../services/service-port.ts";
 import { errorCode } from "../../shared/errors.ts";
 import type { DropReason } from "../drop-reason.ts";
-import type { CreateDatagramSocket, DatagramSocket } from "./datagram-socket.ts";
+import type { CreateDatagramSocket, DatagramSocket, Sender } from "./datagram-socket.ts";
 import type { HeldBytes } from "./udp-held-bytes.ts";
 
 /** Datagrams that may wait in one flow: what a client sends in one go. */
@@ -191,7 +189,7 @@ export class EndpointSocket {
 		if (next !== undefined) this.#transmit(next);
 	}
 
-	#onMessage(datagram: Buffer, sender: RemoteInfo): void {
+	#onMessage(datagram: Buffer, sender: Sender): void {
 		if (this.#state === "closed") return;
 		if (this.#state !== "open" || !this.#isEndpoint(sender)) {
 			this.#owner.onDrop("foreign-sender");
@@ -205,7 +203,7 @@ export class EndpointSocket {
 	 * Between bind and connect the socket takes datagrams from anybody, and they are still read
 	 * after the connect: a stranger who hits that moment must not answer for the endpoint.
 	 */
-	#isEndpoint({ address, port }: RemoteInfo): boolean {
+	#isEndpoint({ address, port }: Sender): boolean {
 		return (
 			port === this.endpoint.port &&
 			(address === this.endpoint.address || parseIpAddress(address) === this.endpoint.address)

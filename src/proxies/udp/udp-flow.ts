@@ -7,7 +7,7 @@ import { AttemptLog } from "../attempt-log.ts";
 import type { DropReason } from "../drop-reason.ts";
 import type { LiveConnection } from "../engine.ts";
 import type { UdpLimits } from "../listener.ts";
-import type { CreateDatagramSocket } from "./datagram-socket.ts";
+import type { CreateDatagramSocket, Sender } from "./datagram-socket.ts";
 import {
 	EndpointSocket,
 	type EndpointSocketFailure,
@@ -32,12 +32,10 @@ const SCARCITY: ReadonlySet<string> = new Set([
 ]);
 
 export interface FlowClient {
-	/** Unique among the clients of a listener. */
-	readonly key: string;
-	/** Canonical. */
+	/** Whom answers are sent to. */
+	readonly sender: Sender;
+	/** Canonical, without a zone. */
 	readonly address: IpAddress;
-	/** As the kernel wrote it, with its zone: where answers are sent. */
-	readonly sender: string;
 	readonly port: number;
 }
 
@@ -107,7 +105,7 @@ export class UdpFlow implements TableFlow, EndpointSocketOwner {
 	}
 
 	get key(): string {
-		return this.client.key;
+		return this.client.sender.key;
 	}
 
 	get service(): string {

@@ -1,5 +1,3 @@
-import type { RemoteInfo } from "node:dgram";
-
 import type { Balancer, Candidate } from "../../balancing/pick.ts";
 import { type IpAddress, type IpFamily, parseIpAddress } from "../../services/address.ts";
 import type { ConnectionRecord } from "../../services/connection-record.ts";
@@ -9,7 +7,7 @@ import type { Clock } from "../../shared/clock.ts";
 import { errorCode } from "../../shared/errors.ts";
 import type { DropReason } from "../drop-reason.ts";
 import type { ListenTarget, RelayContext, ServicePortListener, UdpLimits } from "../listener.ts";
-import type { CreateDatagramSocket, DatagramSocket } from "./datagram-socket.ts";
+import type { CreateDatagramSocket, DatagramSocket, Sender } from "./datagram-socket.ts";
 import type { UdpDrops } from "./udp-drops.ts";
 import { type FlowClient, UdpFlow, type UdpFlowHost } from "./udp-flow.ts";
 import type { FlowGroup, FlowTable } from "./udp-flow-table.ts";
@@ -97,8 +95,6 @@ export class UdpListener implements ServicePortListener, UdpFlowHost {
 	readonly #flows: FlowGroup<UdpFlow>;
 	#servicePort: ServicePort;
 	#isClosed: boolean = false;
-	/** The flow of the last datagram: clients often send several in a row. */
-	#latest: UdpFlow | undefined;
 
 	/** @param socket bound. The listener's from now on. */
 	constructor(
@@ -162,7 +158,7 @@ export class UdpListener implements ServicePortListener, UdpFlowHost {
 			return;
 		}
 		try {
-			this.#socket.send(datagram, flow.client.port, flow.client.sender, this.#onAnswerSent);
+			this.#socket.sendTo(datagram, flow.client.sender, this.#onAnswerSent);
 		} catch (error) {
 			this.onDrop("answer-failed", errorCode(error));
 		}
@@ -178,7 +174,6 @@ export class UdpListener implements ServicePortListener, UdpFlowHost {
 	}
 
 	onEnd(flow: UdpFlow, record: ConnectionRecord): void {
-		if (this.#latest === flow) this.#latest = undefined;
 		this.#flows.remove(flow);
 		this.#shared.context.budget.give(1);
 		this.#shared.context.hooks.onConnectionEnd(record);
@@ -187,21 +182,14 @@ export class UdpListener implements ServicePortListener, UdpFlowHost {
 	redeliver(client: FlowClient, datagrams: readonly Buffer[]): void {
 		for (const datagram of datagrams) {
 			if (this.#isClosed) this.onDrop("flow-ended");
-			else this.#deliver(client, this.#flows.touch(client.key), datagram);
+			else this.#deliver(client, this.#flows.touch(client.sender.key), datagram);
 		}
 	}
 
-	#onDatagram(datagram: Buffer, sender: RemoteInfo): void {
+	#onDatagram(datagram: Buffer, sender: Sender): void {
 		if (this.#isClosed) return;
-		const latest = this.#latest;
-		const key =
-			latest !== undefined &&
-			latest.client.port === sender.port &&
-			latest.client.sender === sender.address
-				? latest.key
-				: `${sender.address}:${sender.port}`;
-		const flow = this.#flows.touch(key);
-		const client = flow?.client ?? toClient(key, sender);
+		const flow = this.#flows.touch(sender.key);
+		const client = flow?.client ?? toClient(sender);
 		if (client === undefined) this.onDrop("bad-source");
 		else this.#deliver(client, flow, datagram);
 	}
@@ -211,7 +199,6 @@ export class UdpListener implements ServicePortListener, UdpFlowHost {
 		if (flow === undefined || flow.isOver) {
 			this.#begin(client, datagram);
 		} else {
-			this.#latest = flow;
 			flow.send(datagram);
 		}
 	}
@@ -239,7 +226,6 @@ export class UdpListener implements ServicePortListener, UdpFlowHost {
 		flow.start(datagram);
 		if (flow.isOver) return;
 		this.#flows.add(flow);
-		this.#latest = flow;
 		this.#shared.wake();
 	}
 
@@ -252,8 +238,9 @@ export class UdpListener implements ServicePortListener, UdpFlowHost {
 }
 
 /** @returns undefined for a source that cannot be answered: port 0 exists on the wire. */
-function toClient(key: string, { address: sender, port }: RemoteInfo): FlowClient | undefined {
-	const zone = sender.indexOf("%");
-	const address = parseIpAddress(zone === -1 ? sender : sender.slice(0, zone));
-	return address === undefined || port === 0 ? undefined : { key, address, sender, port };
+function toClient(sender: Sender): FlowClient | undefined {
+	const { address: written, port } = sender;
+	const zone = written.indexOf("%");
+	const address = parseIpAddress(zone === -1 ? written : written.slice(0, zone));
+	return address === undefined || port === 0 ? undefined : { sender, address, port };
 }

@@ -1,13 +1,13 @@
-import type { RemoteInfo } from "node:dgram";
-
 import { createBalancer } from "../../../../src/balancing/balancer.ts";
 import { DescriptorBudget } from "../../../../src/proxies/descriptor-budget.ts";
 import type { UdpLimits } from "../../../../src/proxies/listener.ts";
 import { repeat } from "../../../../src/proxies/repeat.ts";
 import type {
 	CreateDatagramSocket,
+	DatagramListener,
 	DatagramSocket,
 	SendCallback,
+	Sender,
 } from "../../../../src/proxies/udp/datagram-socket.ts";
 import { createUdpRelay } from "../../../../src/proxies/udp/udp-relay.ts";
 import type { ConnectionRecord } from "../../../../src/services/connection-record.ts";
@@ -25,7 +25,7 @@ export function systemError(code: string): Error {
 	return Object.assign(new Error(code), { code });
 }
 
-type OnMessage = (datagram: Buffer, sender: RemoteInfo) => void;
+type OnMessage = (datagram: Buffer, sender: Sender) => void;
 type OnError = (error: Error) => void;
 
 /** A dgram socket of which the test is the kernel. */
@@ -55,15 +55,10 @@ export class FakeSocket implements DatagramSocket {
 		return this.closeCount === 0;
 	}
 
-	on(event: "message", listener: OnMessage): void;
-	on(event: "error", listener: OnError): void;
-	on(event: "connect" | "listening", listener: () => void): void;
-	on(event: string, listener: (...args: never[]) => void): void {
-		// oxlint-disable typescript/no-unsafe-type-assertion -- the overloads above say which is which
-		if (event === "message") this.#onMessage.push(listener as OnMessage);
-		else if (event === "error") this.#onError.push(listener as OnError);
-		else this.#onReady.push(listener as () => void);
-		// oxlint-enable typescript/no-unsafe-type-assertion
+	on(...[event, listener]: DatagramListener): void {
+		if (event === "message") this.#onMessage.push(listener);
+		else if (event === "error") this.#onError.push(listener);
+		else this.#onReady.push(listener);
 	}
 
 	bind(): void {
@@ -79,16 +74,20 @@ export class FakeSocket implements DatagramSocket {
 		else if (this.#net.connectsAtOnce) this.ready();
 	}
 
-	send(
-		datagram: Buffer,
-		...rest: [SendCallback] | [port: number, address: string, onSent: SendCallback]
-	): void {
+	send(datagram: Buffer, onSent: SendCallback): void {
+		this.#take(this.peer ?? "", datagram, onSent);
+	}
+
+	sendTo(datagram: Buffer, { address, port }: Sender, onSent: SendCallback): void {
+		this.#take(`${address}:${port}`, datagram, onSent);
+	}
+
+	#take(to: string, datagram: Buffer, onSent: SendCallback): void {
 		if (this.sendThrows !== undefined) throw this.sendThrows;
 		if (!this.isOpen) throw new Error("Not running");
-		const onSent = rest.length === 1 ? rest[0] : rest[2];
 		const send: FakeSend = {
 			text: datagram.toString(),
-			to: rest.length === 1 ? (this.peer ?? "") : `${rest[1]}:${rest[0]}`,
+			to,
 			complete: (code) => {
 				this.pending = this.pending.filter((each) => each !== send);
 				if (code === undefined) this.taken.push({ text: send.text, to: send.to });
@@ -121,8 +120,7 @@ export class FakeSocket implements DatagramSocket {
 
 	receive(text: string | Buffer, address: string, port: number): void {
 		const datagram = Buffer.from(text);
-		const family = address.includes(":") ? "IPv6" : "IPv4";
-		const sender: RemoteInfo = { address, port, family, size: datagram.length };
+		const sender: Sender = { key: `${address}:${port}`, address, port };
 		for (const listener of this.#onMessage) listener(datagram, sender);
 		this.#net.settle();
 	}
