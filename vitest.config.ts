@@ -4,7 +4,7 @@ import { LongestFirst } from "./test/kit/longest-first.ts";
 /** What decides and holds nothing of the process. The other rooms' tests open sockets and count descriptors. */
 const PURE = [
 	"test/unit/*.test.ts",
-	"test/unit/{balancing,config,daemon,rules,services,shared}/**/*.test.ts",
+	"test/unit/{balancing,config,daemon,rules,scripts,services,shared}/**/*.test.ts",
 ];
 
 const unit = {
