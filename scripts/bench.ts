@@ -2,28 +2,30 @@
  * Measures the daemon beside other proxies, in one run over the same lab: `npm run bench -- --help`.
  * Figures go to stdout, what happens meanwhile to stderr.
  */
-import { writeFileSync } from "node:fs";
+import { accessSync, constants, existsSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
 import type { Cell } from "./bench/cell.ts";
 import { chartOf } from "./bench/chart.ts";
 import { CONTENDERS, type Contender } from "./bench/contenders.ts";
 import { disturbancesOf, problemsBefore, summarizeFooting } from "./bench/footing.ts";
-import { gatherMachineFacts, programVersions } from "./bench/machine.ts";
+import { gatherMachineFacts, type MachineFacts, programVersions } from "./bench/machine.ts";
 import { MEASUREMENTS } from "./bench/measurements.ts";
 import { type BenchOptions, benchHelp, readBenchOptions } from "./bench/options.ts";
 import { contenderAt, explainLab, waitForPeers } from "./bench/outside-peers.ts";
-import { reportOf } from "./bench/report.ts";
+import { type BenchReport, reportOf } from "./bench/report.ts";
 import { Results } from "./bench/results.ts";
 import { runTurn, WARM_UP_SECONDS } from "./bench/run-turn.ts";
 import { scheduleOf, type Turn } from "./bench/schedule.ts";
 import { createSetting } from "./bench/setting.ts";
 import { figuresTable, ratiosTable, targetsTable, threeFigures } from "./bench/tables.ts";
-import { judgeTargets } from "./bench/targets.ts";
 import { UsageError } from "./bench/usage-error.ts";
 
 const NAMES = { measurements: MEASUREMENTS.map(({ name }) => name), contenders: CONTENDERS };
 /** Exit statuses, as the help tells them. */
 const NO_FIGURES = 1;
 const WRONG_USAGE = 2;
+/** What a measurement takes to start and stop the contender, and to look whether it is quiet. */
+const OTHER_SECONDS = 2.5;
 
 process.exitCode = await main(process.argv.slice(2));
 
@@ -34,6 +36,8 @@ async function main(args: readonly string[]): Promise<number> {
 			process.stdout.write(benchHelp(NAMES));
 			return 0;
 		}
+		checkWritable("--json", options.jsonFile);
+		checkWritable("--svg", options.svgFile);
 		// The lab goes with the process, and so do its files.
 		for (const signal of ["SIGINT", "SIGTERM"] as const)
 			process.on(signal, () => process.exit(130));
@@ -61,14 +65,26 @@ async function bench(options: BenchOptions): Promise<number> {
 		const isIdleMeasured = options.measurements.includes("idle");
 		const problems = problemsBefore(facts, options.seconds + WARM_UP_SECONDS, isIdleMeasured);
 		for (const problem of problems) say(`bad footing: ${problem}`);
-		if (problems.length > 0 && !options.anyway) {
-			say("no figures (--anyway gives them all the same)");
-			return NO_FIGURES;
-		}
+		if (problems.length > 0 && !options.anyway) return sayNoFigures();
+		say(`${turns.length} measurements, about ${minutesOf(turns, options.seconds)} min`);
 		const cells = await runAll(turns, (turn) => runTurn(setting, turn, options.seconds));
 		return conclude({ options, contenders, cells, facts, problems });
 	} finally {
 		await setting.close();
+	}
+}
+
+function minutesOf(turns: readonly Turn[], seconds: number): number {
+	return Math.ceil((turns.length * (seconds + WARM_UP_SECONDS + OTHER_SECONDS)) / 60);
+}
+
+/** @throws {UsageError} now, not when all is measured. */
+function checkWritable(flag: string, file: string | undefined): void {
+	if (file === undefined) return;
+	try {
+		accessSync(existsSync(file) ? file : dirname(file), constants.W_OK);
+	} catch (error) {
+		throw new UsageError(`${flag}: cannot write "${file}": ${(error as Error).message}`);
 	}
 }
 
@@ -98,64 +114,71 @@ function lineOf({ round, measurement, contender, figures, failure, footing }: Ce
 	return `round ${round}  ${measurement.padEnd(12)}  ${contender.padEnd(13)}  ${said}${disturbances.join("")}`;
 }
 
-interface Conclusion {
+interface Run {
 	readonly options: BenchOptions;
 	readonly contenders: readonly Contender[];
 	readonly cells: readonly Cell[];
-	readonly facts: Awaited<ReturnType<typeof gatherMachineFacts>>;
+	readonly facts: MachineFacts;
+	/** Of the footing before it began. */
 	readonly problems: readonly string[];
 }
 
 /** Prints and writes what was measured, or says why not. @returns the exit status. */
-function conclude({ options, contenders, cells, facts, problems }: Conclusion): number {
+function conclude(run: Run): number {
+	const { options, cells, problems } = run;
 	const summary = summarizeFooting(cells);
 	const allProblems = summary.isGood ? problems : [...problems, summary.text];
 	if (!summary.isGood) say(`bad footing: ${summary.text}`);
-	if (allProblems.length > 0 && !options.anyway) {
-		say("no figures (--anyway gives them all the same)");
-		return NO_FIGURES;
-	}
+	if (allProblems.length > 0 && !options.anyway) return sayNoFigures();
 	if (cells.every(({ failure }) => failure !== undefined)) {
 		say("no figures: every measurement failed");
 		return NO_FIGURES;
 	}
-	const names = contenders.map(({ name }) => name);
-	const ours = names.filter((name) => /^(?:syscall|stream)/.test(name)).toReversed();
+	const ours = run.contenders.filter(({ isOurs }) => isOurs).map(({ name }) => name);
 	const results = new Results(cells);
-	const warning = allProblems.length > 0 ? "ON BAD FOOTING: these figures mislead. " : "";
-	const targets = judgeTargets(results);
+	const report = reportOf(results, factsOf(run, allProblems, summary.text), ours);
+	print(results, report, ours);
+	const { jsonFile, svgFile } = options;
+	if (jsonFile !== undefined) {
+		writeFileSync(jsonFile, `${JSON.stringify(report, undefined, "\t")}\n`);
+	}
+	if (svgFile !== undefined) writeFileSync(svgFile, chartOf(report));
+	return 0;
+}
+
+function factsOf(
+	{ options: { rounds, seconds, bare }, contenders, cells, facts }: Run,
+	problems: readonly string[],
+	summary: string,
+): Parameters<typeof reportOf>[1] {
+	return {
+		takenAt: new Date().toISOString(),
+		rounds,
+		secondsEach: seconds,
+		warmUpSeconds: WARM_UP_SECONDS,
+		contenders: contenders.map(({ name }) => name),
+		footing: { ...facts, versions: programVersions(), isNodeTracking: !bare, problems, summary },
+		cells,
+	};
+}
+
+function print(results: Results, report: BenchReport, ours: readonly string[]): void {
+	const { contenders, targets, footing } = report;
+	const warning = footing.problems.length > 0 ? "ON BAD FOOTING, these figures mislead. " : "";
+	// The summary is among the problems where it is one.
+	const facts = new Set([...footing.problems, footing.summary]);
 	const tables = [
-		figuresTable(results, names),
-		`${warning}Footing: ${[...problems, summary.text].join("; ")}.`,
-		...ours.map((our) => ratiosTable(results, our, names)),
+		figuresTable(results, contenders),
+		`${warning}Footing: ${[...facts].join("; ")}.`,
+		...ours.toReversed().map((our) => ratiosTable(results, our, contenders)),
 		...(targets.length === 0 ? [] : [targetsTable(targets)]),
 	];
 	process.stdout.write(`\n${tables.join("\n\n")}\n`);
-	const { rounds, seconds, bare } = options;
-	const report = reportOf(
-		results,
-		{
-			takenAt: new Date().toISOString(),
-			rounds,
-			secondsEach: seconds,
-			warmUpSeconds: WARM_UP_SECONDS,
-			contenders: names,
-			footing: {
-				...facts,
-				versions: programVersions(),
-				isNodeTracking: !bare,
-				problems: allProblems,
-				summary: summary.text,
-			},
-			cells,
-		},
-		ours,
-	);
-	if (options.jsonFile !== undefined) {
-		writeFileSync(options.jsonFile, `${JSON.stringify(report, undefined, "\t")}\n`);
-	}
-	if (options.svgFile !== undefined) writeFileSync(options.svgFile, chartOf(report));
-	return 0;
+}
+
+function sayNoFigures(): number {
+	say("no figures (--anyway gives them all the same)");
+	return NO_FIGURES;
 }
 
 function say(message: string): void {

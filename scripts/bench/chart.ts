@@ -22,7 +22,7 @@ const NAME_WIDTH = 96;
 const VALUE_WIDTH = 60;
 const BAR_HEIGHT = 14;
 const BAR_STEP = 19;
-const HEAD_HEIGHT = 30;
+const HEAD_HEIGHT = 22;
 const GAP = 24;
 const MARGIN = 16;
 
@@ -78,7 +78,7 @@ function panelOf(
 		text(x, y + 12, title, 'font-weight="600"'),
 		text(x + PANEL_WIDTH, y + 12, `${better} is better`, 'text-anchor="end" fill="#6e7781"'),
 		...shown.flatMap(({ who, spread: { median, min, max } }, index) => {
-			const top = y + HEAD_HEIGHT - 8 + index * BAR_STEP;
+			const top = y + HEAD_HEIGHT + index * BAR_STEP;
 			const middle = top + BAR_HEIGHT / 2;
 			const at = (value: number) => barsX + Math.max(0, value) * scale;
 			return [

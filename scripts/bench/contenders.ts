@@ -2,15 +2,17 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { startDaemon } from "../../test/kit/daemon-process.ts";
 import type { Measurement } from "./measurements.ts";
-import { startPrograms } from "./program-peer.ts";
 import { serviceManifest } from "./service-manifest.ts";
 import type { Carried, Setting, Target } from "./setting.ts";
+import { startPrograms } from "./start-programs.ts";
 
 /** What is measured: a proxy between the client and the endpoint, or none. */
 export interface Contender {
 	readonly name: string;
 	/** False: only where `--contenders` names it. */
 	readonly isDefault: boolean;
+	/** True: an engine of the daemon, which is compared with all others. */
+	readonly isOurs: boolean;
 	readonly carries: readonly Carried[];
 	/** Whether its processes are known, for their use of processor and memory. */
 	readonly hasProcesses: boolean;
@@ -46,6 +48,7 @@ const NOTHING_TO_STOP = () => Promise.resolve();
 const DIRECT: Contender = {
 	name: "direct",
 	isDefault: true,
+	isOurs: false,
 	carries: ["http", "bulk", "udp"],
 	hasProcesses: false,
 	start: ({ endpoint }) => Promise.resolve({ target: endpoint, pids: [], stop: NOTHING_TO_STOP }),
@@ -54,6 +57,7 @@ const DIRECT: Contender = {
 const HAPROXY: Contender = {
 	name: "haproxy",
 	isDefault: true,
+	isOurs: false,
 	carries: ["http", "bulk"],
 	hasProcesses: true,
 	start(setting) {
@@ -77,13 +81,14 @@ listen bulk
   server s ${address}:${ports.bulk}
 `;
 		const file = configFile(setting, "haproxy.conf", config);
-		return startPrograms(setting, [["haproxy", "-db", "-f", file]], { http: 7_080, bulk: 7_201 });
+		return startOnNode(setting, [["haproxy", "-db", "-f", file]], { http: 7_080, bulk: 7_201 });
 	},
 };
 
 const NGINX: Contender = {
 	name: "nginx",
 	isDefault: true,
+	isOurs: false,
 	carries: ["http", "bulk", "udp"],
 	hasProcesses: true,
 	start(setting) {
@@ -99,7 +104,7 @@ stream {
 `;
 		const file = configFile(setting, "nginx.conf", config);
 		const listens = { http: 6_080, bulk: 6_201, udp: 6_900 };
-		return startPrograms(setting, [["nginx", "-e", "stderr", "-c", file]], listens);
+		return startOnNode(setting, [["nginx", "-e", "stderr", "-c", file]], listens);
 	},
 };
 
@@ -107,6 +112,7 @@ stream {
 const SOCAT: Contender = {
 	name: "socat",
 	isDefault: true,
+	isOurs: false,
 	carries: ["http", "bulk"],
 	hasProcesses: false,
 	only: ["bulk", "keepalive", "new"],
@@ -119,7 +125,7 @@ const SOCAT: Contender = {
 			`TCP:${address}:${to}`,
 		];
 		const commands = [relay(listens.http, ports.http), relay(listens.bulk, ports.bulk)];
-		return { ...(await startPrograms(setting, commands, listens)), pids: [] };
+		return { ...(await startOnNode(setting, commands, listens)), pids: [] };
 	},
 };
 
@@ -128,6 +134,7 @@ function daemonWith(name: string, flags: readonly string[], isDefault = true): C
 	return {
 		name,
 		isDefault,
+		isOurs: true,
 		carries: ["http", "bulk", "udp"],
 		hasProcesses: true,
 		async start(setting) {
@@ -165,6 +172,16 @@ export const CONTENDERS: readonly Contender[] = [
 	daemonWith("syscall", ["--relay=syscall", "--workers=1"]),
 	daemonWith("syscall-cores", ["--relay=syscall"], false),
 ];
+
+/** Programs of the node that listen on these ports of its address. */
+async function startOnNode(
+	{ lab: { node } }: Setting,
+	commands: readonly (readonly string[])[],
+	ports: Target["ports"],
+): Promise<Running> {
+	const programs = await startPrograms(node, commands, Object.values(ports));
+	return { target: { address: node.ipv4, ports }, ...programs };
+}
 
 function configFile({ folder }: Setting, name: string, text: string): string {
 	const file = join(folder, name);

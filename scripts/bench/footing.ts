@@ -32,7 +32,7 @@ export function problemsBefore(
 		processors < PROCESSORS_WANTED &&
 			`there is ${processors} processor, wanted ${PROCESSORS_WANTED}: load and proxy would take it from each other`,
 		!(conntrackMax >= tracked) &&
-			`net.netfilter.nf_conntrack_max is ${conntrackMax}, wanted ${tracked} for ${secondsEach} s of new connections: a full table is what would be measured`,
+			`net.netfilter.nf_conntrack_max is ${conntrackMax}, wanted ${tracked} for ${secondsEach} s of new connections: a full table is what would be measured (fewer --seconds need less)`,
 		isIdleMeasured &&
 			descriptorLimit < DESCRIPTORS_WANTED &&
 			`a process may have ${descriptorLimit} files open, wanted ${DESCRIPTORS_WANTED} for the idle connections (ulimit -n)`,

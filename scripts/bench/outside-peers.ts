@@ -15,6 +15,7 @@ export function contenderAt({ name, target }: PeerAddress): Contender {
 	return {
 		name,
 		isDefault: true,
+		isOurs: false,
 		carries: Object.keys(target.ports) as readonly Carried[],
 		hasProcesses: false,
 		start: () => Promise.resolve({ target, pids: [], stop: () => Promise.resolve() }),

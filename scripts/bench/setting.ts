@@ -1,10 +1,10 @@
-import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createLab, type Lab } from "../../test/kit/lab.ts";
 import type { LabNamespace } from "../../test/kit/lab-namespace.ts";
 import { benchProgram } from "./programs.ts";
+import { startPrograms } from "./start-programs.ts";
 
 /** What may go through a proxy: HTTP requests, iperf3's streams, datagrams. */
 export type Carried = "http" | "bulk" | "udp";
@@ -32,8 +32,6 @@ const ENDPOINT_PORTS = { http: 8_080, bulk: 5_201, udp: 9_000 } as const;
 
 /** What one request is answered with: a small page. */
 const PAGE = "hello ".repeat(10);
-
-const ECHO_READY_MS = 20_000;
 
 /** @param isTracked whether the node has the rules by which every node of a cluster tracks connections. */
 export async function createSetting({ isTracked }: { isTracked: boolean }): Promise<Setting> {
@@ -83,23 +81,27 @@ async function trackConnections(node: LabNamespace): Promise<void> {
 
 async function startEndpoint(endpoint: LabNamespace, folder: string): Promise<void> {
 	const config = join(folder, "endpoint-nginx.conf");
+	// In a user namespace only root is somebody, and Debian's folders for temporary files are not its own.
+	const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+		.map((what) => `${what}_temp_path ${folder}/${what};`)
+		.join(" ");
 	writeFileSync(
 		config,
-		`daemon off; master_process off; pid ${folder}/endpoint-nginx.pid; error_log /dev/null;
+		`user root root; daemon off; master_process off; pid ${folder}/endpoint-nginx.pid; error_log stderr emerg;
 events { worker_connections 20000; }
 http {
-	access_log off; keepalive_requests 1000000000; keepalive_timeout 600;
+	access_log off; keepalive_requests 1000000000; keepalive_timeout 600; ${temporary}
 	server { listen ${ENDPOINT_PORTS.http} backlog=4096; location / { return 200 "${PAGE}"; } }
 }
 `,
 	);
-	endpoint.spawn("nginx", ["-c", config], { stdio: "ignore" });
-	endpoint.spawn("iperf3", ["--server", `--port=${ENDPOINT_PORTS.bulk}`], { stdio: "ignore" });
-	const echo = endpoint.spawn(
-		process.execPath,
-		[benchProgram("udp-echo"), endpoint.ipv4, `${ENDPOINT_PORTS.udp}`],
-		{ stdio: ["ignore", "pipe", "inherit"] },
+	await startPrograms(
+		endpoint,
+		[
+			["nginx", "-e", "stderr", "-c", config],
+			["iperf3", "--server", `--port=${ENDPOINT_PORTS.bulk}`],
+			[process.execPath, benchProgram("udp-echo"), endpoint.ipv4, `${ENDPOINT_PORTS.udp}`],
+		],
+		Object.values(ENDPOINT_PORTS),
 	);
-	if (echo.stdout === null) throw new Error("Cannot read what the UDP echo says");
-	await once(echo.stdout, "data", { signal: AbortSignal.timeout(ECHO_READY_MS) });
 }

@@ -43,8 +43,10 @@ export async function runWrk(client: LabNamespace, load: WrkLoad): Promise<WrkRe
 export function parseWrk(output: string): WrkResult {
 	const errors = /^\s*(Socket errors: .*|Non-2xx or 3xx responses: .*)$/m.exec(output)?.[1];
 	if (errors !== undefined) throw new Error(`wrk met errors: ${errors}`);
+	const requests = numberIn(output, /^\s*(\d+) requests in /m);
+	if (requests === 0) throw new Error("wrk got no answer");
 	return {
-		requests: numberIn(output, /^\s*(\d+) requests in /m),
+		requests,
 		perSecond: numberIn(output, /^Requests\/sec:\s+([\d.]+)/m),
 		p50Ms: latencyMsIn(output, "50%"),
 		p99Ms: latencyMsIn(output, "99%"),

@@ -35,6 +35,11 @@ describe("parseWrk", () => {
 		expect(() => parseWrk(output(line))).toThrow(`wrk met errors: ${line.trim()}`);
 	});
 
+	it("takes no figures from a run without an answer", () => {
+		const silent = output().replace("27801 requests", "0 requests");
+		expect(() => parseWrk(silent)).toThrow("wrk got no answer");
+	});
+
 	it("says what it got where a figure is missing", () => {
 		expect(() => parseWrk("unable to connect")).toThrow("Cannot read what wrk says: unable to");
 	});

@@ -2,8 +2,6 @@ import type { ChildProcess } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
 import { exited } from "../../test/kit/lab-command.ts";
 import type { LabNamespace } from "../../test/kit/lab-namespace.ts";
-import type { Running } from "./contenders.ts";
-import type { Setting, Target } from "./setting.ts";
 
 const READY_MS = 10_000;
 const STOP_MS = 5_000;
@@ -11,27 +9,32 @@ const ASK_AGAIN_MS = 20;
 /** Of what a program says, which is read only when it fails. */
 const MAX_COMPLAINT_CHARS = 2_000;
 
+/** Programs that were started together. */
+interface StartedPrograms {
+	readonly pids: readonly number[];
+	stop(): Promise<void>;
+}
+
 /**
- * Starts programs on the node and waits until they listen on their ports.
+ * Starts programs in a namespace and waits until they listen on their ports.
  *
  * @param commands each a file and its arguments.
  * @throws {Error} with what they said, when one ends before.
  */
 export async function startPrograms(
-	{ lab: { node } }: Setting,
+	namespace: LabNamespace,
 	commands: readonly (readonly string[])[],
-	ports: Target["ports"],
-): Promise<Running> {
-	const programs = commands.map((command) => startProgram(node, command));
+	ports: readonly number[],
+): Promise<StartedPrograms> {
+	const programs = commands.map((command) => startProgram(namespace, command));
 	const stop = async () => void (await Promise.all(programs.map(stopProgram)));
 	try {
-		await listening(node, programs, ports);
+		await listening(namespace, programs, ports);
 	} catch (error) {
 		await stop();
 		throw error;
 	}
 	return {
-		target: { address: node.ipv4, ports },
 		pids: programs.flatMap(({ child: { pid } }) => (pid === undefined ? [] : [pid])),
 		stop,
 	};
@@ -43,8 +46,8 @@ interface Program {
 	complaint: string;
 }
 
-function startProgram(node: LabNamespace, [file = "", ...args]: readonly string[]): Program {
-	const child = node.spawn(file, args, { stdio: ["ignore", "pipe", "pipe"] });
+function startProgram(namespace: LabNamespace, [file = "", ...args]: readonly string[]): Program {
+	const child = namespace.spawn(file, args, { stdio: ["ignore", "pipe", "pipe"] });
 	const program = { name: file, child, complaint: "" };
 	for (const stream of [child.stdout, child.stderr]) {
 		stream?.on("data", (chunk: Buffer) => {
@@ -62,22 +65,21 @@ async function stopProgram({ child }: Program): Promise<void> {
 }
 
 async function listening(
-	node: LabNamespace,
+	namespace: LabNamespace,
 	programs: readonly Program[],
-	ports: Target["ports"],
+	ports: readonly number[],
 ): Promise<void> {
-	const wanted = Object.values(ports);
 	const endMs = performance.now() + READY_MS;
 	for (;;) {
 		// oxlint-disable-next-line no-await-in-loop -- asks until they listen, within the limit
-		const { stdout } = await node.exec("ss", [
+		const { stdout } = await namespace.exec("ss", [
 			"--tcp",
 			"--udp",
 			"--listening",
 			"-n",
 			"--no-header",
 		]);
-		if (wanted.every((port) => new RegExp(`:${port}\\s`).test(stdout))) return;
+		if (ports.every((port) => new RegExp(`:${port}\\s`).test(stdout))) return;
 		const ended = programs.find(({ child }) => child.exitCode !== null);
 		if (ended !== undefined) {
 			throw new Error(
@@ -85,7 +87,7 @@ async function listening(
 			);
 		}
 		if (performance.now() > endMs) {
-			throw new Error(`Not all of the ports ${wanted.join(", ")} listen within ${READY_MS} ms`);
+			throw new Error(`Not all of the ports ${ports.join(", ")} listen within ${READY_MS} ms`);
 		}
 		// oxlint-disable-next-line no-await-in-loop -- see above
 		await sleep(ASK_AGAIN_MS);
