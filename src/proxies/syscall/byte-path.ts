@@ -1,5 +1,6 @@
-import { EAGAIN, recv, SHUT_WR, send, shutdown, splice } from "./libc.ts";
+import { EAGAIN, recv, SHUT_WR, send, sendLast, shutdown, splice } from "./libc.ts";
 import type { Pipe, PipePool } from "./pipe-pool.ts";
+import { setSmallWritesAtOnce } from "./tcp-sockets.ts";
 
 /** One read: what most requests and answers fit in. */
 const COPY_BYTES = 64 * 1024;
@@ -51,6 +52,8 @@ export class BytePath {
 	isWritable = true;
 	/** The peer has said its end: what is there is to be read to that end. */
 	hasHungUp = false;
+	/** The peer has sent urgent bytes: reads end where these are, so that a short read says nothing. */
+	isUrgent = false;
 	isReadEnded = false;
 	isOver = false;
 	/** -errno of a failed read or write. */
@@ -60,10 +63,15 @@ export class BytePath {
 	#inPipe = 0;
 	#fullReads = 0;
 	#burst = 0;
+	#hasSent = false;
+	#hasReadFailed = false;
+	#areWritesAtOnce: boolean;
 
-	constructor(fromFd: number, toFd: number) {
+	/** @param areWritesAtOnce that the other side's socket has TCP_NODELAY. */
+	constructor(fromFd: number, toFd: number, areWritesAtOnce: boolean) {
 		this.#fromFd = fromFd;
 		this.#toFd = toFd;
+		this.#areWritesAtOnce = areWritesAtOnce;
 	}
 
 	/** True while something waits for the other side to take it. */
@@ -105,7 +113,7 @@ export class BytePath {
 	#move(means: PathMeans): Pumped | undefined {
 		const isFine = this.#pipe === undefined ? this.#copy(means) : this.#splice(this.#pipe, means);
 		if (isFine) return undefined;
-		return this.isReadEnded ? "read-failed" : "write-failed";
+		return this.#hasReadFailed ? "read-failed" : "write-failed";
 	}
 
 	/** Gives back what it holds. To be called once, at the end. */
@@ -122,23 +130,48 @@ export class BytePath {
 	#copy({ buffer, pipes }: PathMeans): boolean {
 		const count = recv(this.#fromFd, buffer, COPY_BYTES);
 		if (count <= 0) return this.#noBytes(count);
-		const sent = send(this.#toFd, buffer, count);
+		this.#noteRead(count);
+		const sent = this.#send(buffer, count);
 		if (sent < 0 && sent !== -EAGAIN) return this.#fail(sent);
 		const taken = Math.max(0, sent);
 		this.bytes += taken;
 		if (taken < count) {
+			this.#sendAtOnce();
 			this.#rest = Buffer.from(buffer.subarray(taken, count));
 			this.isWritable = false;
 		}
-		if (count === COPY_BYTES) {
-			this.#fullReads += 1;
-			if (this.#fullReads >= BULK_AFTER_FULL_READS) this.#pipe = pipes.take();
-		} else {
-			this.#fullReads = 0;
-			// A short read has emptied the socket; what comes from now on is another event.
-			if (!this.hasHungUp) this.isReadable = false;
+		if (this.#fullReads >= BULK_AFTER_FULL_READS) {
+			this.#pipe = pipes.take();
+			this.#sendAtOnce();
 		}
 		return true;
+	}
+
+	#noteRead(count: number): void {
+		if (count === COPY_BYTES) {
+			this.#fullReads += 1;
+			return;
+		}
+		this.#fullReads = 0;
+		// A short read has emptied the socket: what comes from now on is another event, and where the end had
+		// come before, nothing comes.
+		if (!this.hasHungUp) this.isReadable = false;
+		else if (!this.isUrgent) this.isReadEnded = true;
+	}
+
+	#send(buffer: Buffer, count: number): number {
+		// One packet less: the end is said at once.
+		if (this.isReadEnded) return sendLast(this.#toFd, buffer, count);
+		// The first bytes go at once anyway; many connections send no second ones.
+		if (this.#hasSent) this.#sendAtOnce();
+		this.#hasSent = true;
+		return send(this.#toFd, buffer, count);
+	}
+
+	#sendAtOnce(): void {
+		if (this.#areWritesAtOnce) return;
+		this.#areWritesAtOnce = true;
+		setSmallWritesAtOnce(this.#toFd);
 	}
 
 	#splice(pipe: Pipe, { pipes }: PathMeans): boolean {
@@ -190,7 +223,9 @@ export class BytePath {
 			return true;
 		}
 		this.isReadEnded = true;
-		return result === 0 || this.#fail(result);
+		if (result === 0) return true;
+		this.#hasReadFailed = true;
+		return this.#fail(result);
 	}
 
 	#fail(result: number): false {

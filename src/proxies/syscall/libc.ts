@@ -31,6 +31,7 @@ const raw = {
 	setsockopt: call("int setsockopt(int, int, int, void *, unsigned int)"),
 	shutdown: call("int shutdown(int, int)"),
 	close: call("int close(int)"),
+	closeRange: call("int close_range(unsigned int, unsigned int, int)"),
 	recv: call("int64_t recv(int, void *, size_t, int)"),
 	send: call("int64_t send(int, void *, size_t, int)"),
 	splice: call("int64_t splice(int, void *, int, void *, size_t, unsigned int)"),
@@ -66,17 +67,20 @@ export const TCP_NODELAY = 1;
 export const TCP_KEEPIDLE = 4;
 export const TCP_KEEPINTVL = 5;
 export const TCP_KEEPCNT = 6;
+export const TCP_QUICKACK = 12;
 export const IPPROTO_IPV6 = 41;
 export const IPV6_V6ONLY = 26;
 export const SHUT_WR = 1;
 export const SHUT_RDWR = 2;
 const MSG_NOSIGNAL = 0x4000;
+const MSG_MORE = 0x8000;
 const SPLICE_F_MOVE = 1;
 const SPLICE_F_NONBLOCK = 2;
 const O_NONBLOCK = 0o4000;
 const O_CLOEXEC = 0o2000000;
 const F_SETPIPE_SZ = 1031;
 export const EPOLLIN = 0x001;
+export const EPOLLPRI = 0x002;
 export const EPOLLOUT = 0x004;
 export const EPOLLERR = 0x008;
 export const EPOLLHUP = 0x010;
@@ -170,6 +174,11 @@ export function close(fd: number): number {
 	return answer(raw.close(fd));
 }
 
+/** Closes all descriptors from the first to the last. Linux 5.9 and later. */
+export function closeRange(first: number, last: number): number {
+	return answer(raw.closeRange(first, last, 0));
+}
+
 /** @returns 0 at the end of what the peer sends. */
 export function recv(fd: number, into: Uint8Array, length: number): number {
 	return answer(raw.recv(fd, into, length, 0));
@@ -177,6 +186,11 @@ export function recv(fd: number, into: Uint8Array, length: number): number {
 
 export function send(fd: number, from: Uint8Array, length: number): number {
 	return answer(raw.send(fd, from, length, MSG_NOSIGNAL));
+}
+
+/** As {@link send}, for bytes that a shutdown or a close of the socket follows at once: they go with the FIN. */
+export function sendLast(fd: number, from: Uint8Array, length: number): number {
+	return answer(raw.send(fd, from, length, MSG_NOSIGNAL | MSG_MORE));
 }
 
 /** Moves up to `length` bytes without a copy; one of the two is a pipe. Never blocks on it. */

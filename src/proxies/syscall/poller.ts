@@ -1,5 +1,6 @@
 import {
 	close,
+	closeRange,
 	EINTR,
 	EpollEvents,
 	epollAdd,
@@ -92,16 +93,27 @@ export class Poller {
 	/** Closes what was given to {@link closeLater}; to be called after each wait and what follows from it. */
 	closeDue(): void {
 		if (this.#toClose.length === 0) return;
-		for (const fd of this.#toClose) {
-			// Before: the number may be another thread's as soon as it is closed.
-			this.#onClose(fd);
-			close(fd);
-		}
+		const due = this.#toClose;
 		this.#toClose = [];
+		// Before: the numbers may be another thread's as soon as they are closed.
+		for (const fd of due) this.#onClose(fd);
+		if (due.length > 1) due.sort((a, b) => a - b);
+		for (let first = 0; first < due.length; ) {
+			let next = first + 1;
+			while (next < due.length && due[next] === (due[first] ?? 0) + next - first) next += 1;
+			closeAll(due[first] ?? 0, next - first);
+			first = next;
+		}
 	}
 
 	close(): void {
 		this.closeDue();
 		close(this.#epollFd);
 	}
+}
+
+/** Descriptors whose numbers follow one another: both of a connection often do. */
+function closeAll(first: number, count: number): void {
+	if (count > 1 && closeRange(first, first + count - 1) === 0) return;
+	for (let fd = first; fd < first + count; fd += 1) close(fd);
 }

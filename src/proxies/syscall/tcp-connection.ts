@@ -15,6 +15,7 @@ import {
 	EPOLLHUP,
 	EPOLLIN,
 	EPOLLOUT,
+	EPOLLPRI,
 	EPOLLRDHUP,
 	getIntOption,
 	SO_ERROR,
@@ -23,6 +24,7 @@ import {
 } from "./libc.ts";
 import type { PollHandler } from "./poller.ts";
 import { codeOf } from "./system-error.ts";
+import { setKeepalive } from "./tcp-sockets.ts";
 
 /** See stream/tcp-connection.ts. */
 const MAX_LOCAL_PAUSE_MS = 250;
@@ -49,8 +51,12 @@ export interface TcpConnectionHost {
 	readonly halfCloseIdleMs: number;
 	readonly drainRemovedMs: number | undefined;
 	readonly means: PathMeans;
-	/** Begins to connect; events of the socket are told to the connection. */
-	dial(endpoint: Endpoint, connection: TcpConnection): Dialed;
+	/**
+	 * Begins to connect; events of the socket are told to the connection.
+	 *
+	 * @param hasBytes that the client has sent something.
+	 */
+	dial(endpoint: Endpoint, connection: TcpConnection, hasBytes: boolean): Dialed;
 	/** True where both ends of a connected socket are that socket. */
 	isConnectedToItself(fd: number, endpoint: Endpoint): boolean;
 	/** Of the client's or endpoint's socket, which gets no event any more. */
@@ -90,8 +96,7 @@ export class TcpConnection implements Applicant, PollHandler {
 	#connectMs: number | undefined;
 	#movedAtMs = 0;
 	#movedBytes = -1;
-	/** What is to be done to the endpoint's socket once there is one. */
-	#keepalive: ((fd: number) => void) | undefined;
+	#isKeptAlive = false;
 	#removedSinceMs: number | undefined;
 	/** True while the host has been asked to go on with it. */
 	isQueued = false;
@@ -103,6 +108,10 @@ export class TcpConnection implements Applicant, PollHandler {
 		this.#attempts = new AttemptLog(host.clock);
 		this.#startedAtMs = host.clock.wallMs();
 		this.#beganMs = host.clock.monotonicMs();
+	}
+
+	get isOver(): boolean {
+		return this.#state === "over";
 	}
 
 	start(): void {
@@ -157,6 +166,7 @@ export class TcpConnection implements Applicant, PollHandler {
 
 	/** Looks for what no event tells of. To be called about once a second. */
 	sweep(): void {
+		this.#keepAlive();
 		const input = this.#in;
 		const output = this.#out;
 		if (this.#state !== "open" || input === undefined || output === undefined) return;
@@ -174,12 +184,6 @@ export class TcpConnection implements Applicant, PollHandler {
 		if (nowMs - this.#movedAtMs >= this.#host.halfCloseIdleMs) this.end("half-close-timeout");
 	}
 
-	/** To be called when it is about a second old: with the endpoint's socket, where there is one. */
-	outliveSweep(setKeepalive: (fd: number) => void): void {
-		if (this.#state === "open") setKeepalive(this.#endpointFd);
-		else this.#keepalive = setKeepalive;
-	}
-
 	describe(): LiveConnection {
 		const isOpen = this.#in !== undefined;
 		return {
@@ -193,6 +197,13 @@ export class TcpConnection implements Applicant, PollHandler {
 			bytesOut: this.#out?.bytes ?? 0,
 			state: isOpen ? (this.#isHalfClosed() ? "half-closed" : "open") : "dialing",
 		};
+	}
+
+	/** Most connections have ended before they are swept for the first time. */
+	#keepAlive(): void {
+		if (this.#isKeptAlive || this.#state !== "open") return;
+		this.#isKeptAlive = true;
+		setKeepalive(this.#endpointFd);
 	}
 
 	#onOpenEvents(fd: number, events: number): void {
@@ -246,7 +257,7 @@ export class TcpConnection implements Applicant, PollHandler {
 		}
 		this.#pick = pick;
 		this.#attempts.begin(pick);
-		const { fd, code } = this.#host.dial(pick.endpoint, this);
+		const { fd, code } = this.#host.dial(pick.endpoint, this, (this.#clientEvents & EPOLLIN) !== 0);
 		if (fd === undefined) {
 			// Not at once: a client whose endpoints all fail so must not hold up the others.
 			this.#deadline = this.#host.after(0, () => this.#failDial(code));
@@ -299,12 +310,12 @@ export class TcpConnection implements Applicant, PollHandler {
 		this.#attempts.end("connected", undefined);
 		this.#client.balancer.answered(pick.endpoint, this.#client.address);
 		this.#state = "open";
-		this.#keepalive?.(this.#endpointFd);
 		this.#connectMs = this.#host.clock.monotonicMs() - this.#beganMs;
-		this.#in = new BytePath(this.#client.fd, this.#endpointFd);
-		this.#out = new BytePath(this.#endpointFd, this.#client.fd);
+		this.#in = new BytePath(this.#client.fd, this.#endpointFd, false);
+		this.#out = new BytePath(this.#endpointFd, this.#client.fd, true);
 		this.#in.isReadable = (this.#clientEvents & (EPOLLIN | EPOLLRDHUP)) !== 0;
 		this.#in.hasHungUp = (this.#clientEvents & EPOLLRDHUP) !== 0;
+		this.#in.isUrgent = (this.#clientEvents & EPOLLPRI) !== 0;
 		this.#host.onDialed();
 		this.#onOpenEvents(this.#endpointFd, events);
 	}
@@ -365,6 +376,7 @@ export class TcpConnection implements Applicant, PollHandler {
 function note(events: number, from: BytePath, to: BytePath): void {
 	if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP)) !== 0) from.isReadable = true;
 	if ((events & (EPOLLRDHUP | EPOLLHUP)) !== 0) from.hasHungUp = true;
+	if ((events & EPOLLPRI) !== 0) from.isUrgent = true;
 	if ((events & EPOLLOUT) !== 0) to.isWritable = true;
 }
 

@@ -17,6 +17,7 @@ import {
 	TCP_KEEPIDLE,
 	TCP_KEEPINTVL,
 	TCP_NODELAY,
+	TCP_QUICKACK,
 } from "./libc.ts";
 import { SocketAddress } from "./socket-address.ts";
 import { must } from "./system-error.ts";
@@ -59,14 +60,16 @@ export function endpointAddress({ address, port }: Endpoint): SocketAddress {
 }
 
 /**
- * Begins to connect.
+ * Begins to connect. Small writes may wait for an acknowledgement, see {@link setSmallWritesAtOnce}.
  *
+ * @param hasBytes that there is something to be sent as soon as it is connected: the kernel sends it together
+ *   with the last packet of the handshake then, which would wait for 40 ms else.
  * @returns the socket, or -errno.
  */
-export function startConnect(address: SocketAddress): number {
+export function startConnect(address: SocketAddress, hasBytes: boolean): number {
 	const fd = socket(address.domain, SOCK_STREAM);
 	if (fd < 0) return fd;
-	setSmallWritesAtOnce(fd);
+	if (hasBytes) setIntOption(fd, IPPROTO_TCP, TCP_QUICKACK, 0);
 	const result = connect(fd, address.bytes, address.length);
 	if (result === 0 || result === -EINPROGRESS) return fd;
 	close(fd);
@@ -81,6 +84,6 @@ export function setKeepalive(fd: number): void {
 	setIntOption(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_COUNT);
 }
 
-function setSmallWritesAtOnce(fd: number): void {
+export function setSmallWritesAtOnce(fd: number): void {
 	setIntOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 }

@@ -11,7 +11,7 @@ import { TcpAdmission } from "../tcp-admission.ts";
 import type { TcpFaultKind } from "../tcp-faults.ts";
 import { createPathMeans } from "./byte-path.ts";
 import { Deadlines } from "./deadlines.ts";
-import { EPOLLET, EPOLLIN, EPOLLOUT, EPOLLRDHUP, getsockname } from "./libc.ts";
+import { EPOLLET, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP, getsockname } from "./libc.ts";
 import { COUNTER_COUNT, COUNTERS, type ConnectionEvent, type WorkerSettings } from "./messages.ts";
 import { isOwnPort } from "./own-ports.ts";
 import { PipePool } from "./pipe-pool.ts";
@@ -21,9 +21,9 @@ import { SocketAddress } from "./socket-address.ts";
 import { codeOf } from "./system-error.ts";
 import { TcpAcceptor } from "./tcp-acceptor.ts";
 import { type Dialed, TcpConnection, type TcpConnectionHost } from "./tcp-connection.ts";
-import { endpointAddress, setKeepalive, startConnect } from "./tcp-sockets.ts";
+import { endpointAddress, startConnect } from "./tcp-sockets.ts";
 
-const CONNECTION_EVENTS = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+const CONNECTION_EVENTS = EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLRDHUP | EPOLLET;
 
 /** A listener whose accepting failed rests so long: what lacked may be there again. */
 const FAULT_PAUSE_MS = 100;
@@ -62,8 +62,8 @@ export class TcpWorker {
 	readonly #pipes: PipePool;
 	/** Those that have more to do than one turn allows. */
 	#queued: TcpConnection[] = [];
-	/** Connections younger than a sweep: not asked for keepalive yet. */
-	#young: TcpConnection[] = [];
+	/** Accepted in this turn: what their clients have sent by now, the next one tells. */
+	#accepted: TcpConnection[] = [];
 
 	constructor(parts: TcpWorkerParts) {
 		const { settings, clock } = parts;
@@ -121,7 +121,7 @@ export class TcpWorker {
 		this.#listeners.set(id, listener);
 		balancer.update(servicePort.endpoints, servicePort.sessionAffinity);
 		const acceptor = new TcpAcceptor({
-			onAccepted: (fd, address) => this.#accepted(listener, fd, address),
+			onAccepted: (fd, address) => this.#onAccepted(listener, fd, address),
 			onClosed: (listenFd) => this.poller.remove(listenFd),
 			onFault: (listenFd, code) => this.#onAcceptFault(listener, acceptor, listenFd, code),
 		});
@@ -162,8 +162,11 @@ export class TcpWorker {
 	/** One turn: waits for events, and does what they and the time ask for. */
 	turn(maxWaitMs: number): void {
 		const { clock } = this.#parts;
-		const waitMs = this.#queued.length > 0 ? 0 : this.#waitMs(maxWaitMs);
-		this.poller.wait(waitMs);
+		const accepted = this.#accepted;
+		const isMoreToDo = this.#queued.length > 0 || accepted.length > 0;
+		this.#accepted = [];
+		this.poller.wait(isMoreToDo ? 0 : this.#waitMs(maxWaitMs));
+		if (accepted.length > 0) this.#letIn(accepted);
 		const queued = this.#queued;
 		if (queued.length > 0) {
 			this.#queued = [];
@@ -224,7 +227,7 @@ export class TcpWorker {
 			halfCloseIdleMs: settings.halfCloseIdleMs,
 			drainRemovedMs: settings.drainRemovedMs,
 			means: createPathMeans(this.#pipes),
-			dial: (endpoint, connection) => this.#dial(endpoint, connection),
+			dial: (endpoint, connection, hasBytes) => this.#dial(endpoint, connection, hasBytes),
 			isConnectedToItself: (fd, endpoint) => this.#isConnectedToItself(fd, endpoint),
 			close: (fd) => this.poller.closeLater(fd),
 			after: (durationMs, run) => this.#deadlines.after(durationMs, clock.monotonicMs(), run),
@@ -239,13 +242,12 @@ export class TcpWorker {
 		};
 	}
 
-	#accepted(listener: Listener, fd: number, from: SocketAddress): void {
+	#onAccepted(listener: Listener, fd: number, from: SocketAddress): void {
 		this.opened(fd);
 		const { servicePort, balancer } = listener;
 		const client = { fd, address: from.address, port: from.port, servicePort, balancer };
 		const connection = new TcpConnection(this.newId(), client, this.#host);
 		this.#connections.add(connection);
-		this.#young.push(connection);
 		this.#setCount("connections", this.#connections.size);
 		this.#parts.happened({
 			start: {
@@ -257,18 +259,25 @@ export class TcpWorker {
 			},
 		});
 		this.poller.add(fd, CONNECTION_EVENTS, connection);
-		this.#admission.apply(connection);
+		this.#accepted.push(connection);
+	}
+
+	#letIn(accepted: readonly TcpConnection[]): void {
+		for (const connection of accepted) {
+			// Its client may have gone since.
+			if (!connection.isOver) this.#admission.apply(connection);
+		}
 		this.#setCount("waiting", this.#admission.waiting);
 	}
 
-	#dial(endpoint: Endpoint, connection: TcpConnection): Dialed {
+	#dial(endpoint: Endpoint, connection: TcpConnection, hasBytes: boolean): Dialed {
 		if (this.leadsBack("tcp", endpoint)) return { code: "ELOOP" };
 		let address = this.#endpointAddresses.get(endpoint);
 		if (address === undefined) {
 			address = endpointAddress(endpoint);
 			this.#endpointAddresses.set(endpoint, address);
 		}
-		const fd = startConnect(address);
+		const fd = startConnect(address, hasBytes);
 		if (fd < 0) return { code: codeOf(fd) };
 		this.opened(fd);
 		const result = this.poller.add(fd, CONNECTION_EVENTS, connection);
@@ -319,9 +328,6 @@ export class TcpWorker {
 	}
 
 	#sweep(): void {
-		const young = this.#young;
-		this.#young = [];
-		for (const connection of young) connection.outliveSweep(setKeepalive);
 		for (const connection of this.#connections) connection.sweep();
 		this.#admission.sweep();
 		this.#setCount("waiting", this.#admission.waiting);
