@@ -213,6 +213,7 @@ class NodeDaemon implements Daemon {
 			log,
 			signal: this.#abort.signal,
 		});
+		this.#observation.followInterest((interest) => engine.want(interest));
 		const serviceHealth = createServiceHealthServers({
 			isHealthy: () => !this.#isStopping() && judgeHealth(healthFacts(this.#facts())).live,
 			descriptors: engine.descriptors,
@@ -258,6 +259,7 @@ class NodeDaemon implements Daemon {
 					failingEndpoints: await this.#failingEndpoints(),
 				}),
 			connections: () => this.#connections(),
+			recent: async () => feed.recent(await this.#running?.engine.recent()),
 			feed,
 			connectionLog,
 			log: log.child({ room: "observe" }),

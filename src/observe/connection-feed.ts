@@ -17,9 +17,18 @@ export class ConnectionFeed {
 	readonly #clock: Clock;
 	readonly #ring: ConnectionRecord[] = [];
 	#next = 0;
+	readonly #onWatchers: () => void;
 	readonly #watchers = new Set<{ readonly tell: ConnectionWatcher }>();
 
-	constructor(options: { readonly kept?: number; readonly clock?: Clock } = {}) {
+	/** @param options.onWatchers called when somebody begins or ends to watch. */
+	constructor(
+		options: {
+			readonly kept?: number;
+			readonly clock?: Clock;
+			readonly onWatchers?: () => void;
+		} = {},
+	) {
+		this.#onWatchers = options.onWatchers ?? (() => {});
 		this.#kept = options.kept ?? KEPT;
 		this.#clock = options.clock ?? systemClock;
 	}
@@ -37,8 +46,22 @@ export class ConnectionFeed {
 		if (this.#watchers.size > 0) this.#tell({ event: "ended", record });
 	}
 
-	/** Oldest first. */
-	recent(): ConnectionRecord[] {
+	get hasWatchers(): boolean {
+		return this.#watchers.size > 0;
+	}
+
+	/**
+	 * Oldest first.
+	 *
+	 * @param others records that were not told here.
+	 */
+	recent(others: readonly ConnectionRecord[] = []): ConnectionRecord[] {
+		const all = [...this.#told(), ...others];
+		if (others.length > 0) all.sort((a, b) => endOf(a) - endOf(b));
+		return all.slice(-this.#kept);
+	}
+
+	#told(): ConnectionRecord[] {
 		return this.#ring.length < this.#kept
 			? [...this.#ring]
 			: [...this.#ring.slice(this.#next), ...this.#ring.slice(0, this.#next)];
@@ -52,12 +75,17 @@ export class ConnectionFeed {
 		if (this.#watchers.size >= MAX_WATCHERS) return undefined;
 		const watcher = { tell };
 		this.#watchers.add(watcher);
+		this.#onWatchers();
 		return () => {
-			this.#watchers.delete(watcher);
+			if (this.#watchers.delete(watcher)) this.#onWatchers();
 		};
 	}
 
 	#tell(event: ConnectionEvent): void {
 		for (const { tell } of this.#watchers) tell(event);
 	}
+}
+
+function endOf({ startedAtMs, durationMs }: ConnectionRecord): number {
+	return startedAtMs + durationMs;
 }

@@ -1,7 +1,8 @@
-import type {
-	ConnectionEnd,
-	ConnectionRecord,
-	DialAttempt,
+import {
+	type ConnectionEnd,
+	type ConnectionRecord,
+	type DialAttempt,
+	hadFailedAttempt,
 } from "../services/connection-record.ts";
 import type { Protocol } from "../services/service-port.ts";
 
@@ -56,11 +57,6 @@ export function toConnectionFields(record: ConnectionRecord): ConnectionFields {
 		durationMs: tenths(record.durationMs),
 		end: record.end,
 	};
-}
-
-/** True where an endpoint did not answer, or a second try was needed. */
-export function hadFailedAttempt({ attempts, attemptCount }: ConnectionRecord): boolean {
-	return attemptCount > 1 || attempts.some(({ outcome }) => outcome !== "connected");
 }
 
 function toAttemptFields({ endpoint, outcome, durationMs, errorCode }: DialAttempt): AttemptFields {

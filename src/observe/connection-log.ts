@@ -1,6 +1,6 @@
-import type { ConnectionEnd, ConnectionRecord } from "../services/connection-record.ts";
+import { type ConnectionRecord, isTroubled } from "../services/connection-record.ts";
 import type { Log } from "../shared/log.ts";
-import { hadFailedAttempt, toConnectionFields } from "./connection-fields.ts";
+import { toConnectionFields } from "./connection-fields.ts";
 import { CONNECTION_MESSAGE } from "./connection-sentence.ts";
 
 export const CONNECTION_LOG_MODES = ["off", "errors", "all"] as const;
@@ -12,14 +12,13 @@ export type ConnectionLogMode = (typeof CONNECTION_LOG_MODES)[number];
  */
 const MAX_LINES_PER_SECOND = 1_000;
 
-/** Ends that nobody has to look into; with no failed attempt they are left out in mode "errors". */
-const ORDERLY: ReadonlySet<ConnectionEnd> = new Set(["closed", "idle"]);
-
 export interface ConnectionLogOptions {
 	/** One whose `info` lines are not filtered: the mode here is the only switch. */
 	readonly log: Log;
 	readonly mode: ConnectionLogMode;
 	readonly maxLinesPerSecond?: number;
+	/** Called when the mode has changed. */
+	readonly onMode?: () => void;
 }
 
 /** Writes one line per connection or flow that has ended, as far as the mode asks for it. */
@@ -31,8 +30,15 @@ export class ConnectionLog {
 	#leftOut = 0;
 	#leftOutTold = 0;
 	#refill: NodeJS.Timeout | undefined;
+	readonly #onMode: () => void;
 
-	constructor({ log, mode, maxLinesPerSecond = MAX_LINES_PER_SECOND }: ConnectionLogOptions) {
+	constructor({
+		log,
+		mode,
+		maxLinesPerSecond = MAX_LINES_PER_SECOND,
+		onMode = () => {},
+	}: ConnectionLogOptions) {
+		this.#onMode = onMode;
 		this.#log = log;
 		this.#mode = mode;
 		this.#maxLinesPerSecond = maxLinesPerSecond;
@@ -57,6 +63,7 @@ export class ConnectionLog {
 	setMode(mode: ConnectionLogMode, reason: string): void {
 		if (mode === this.#mode) return;
 		this.#mode = mode;
+		this.#onMode();
 		this.#log.info({ mode, reason }, "connection log changed");
 	}
 
@@ -98,8 +105,4 @@ export class ConnectionLog {
 		this.#leftOutTold = this.#leftOut;
 		this.#log.warn({ connections: untold }, "connections were left out of the log");
 	}
-}
-
-function isTroubled(record: ConnectionRecord): boolean {
-	return !ORDERLY.has(record.end) || hadFailedAttempt(record);
 }

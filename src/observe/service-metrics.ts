@@ -1,6 +1,7 @@
+import { addCounts, countEnded, type ServiceCounts } from "../services/connection-counts.ts";
 import type { ConnectionRecord } from "../services/connection-record.ts";
 import type { Protocol } from "../services/service-port.ts";
-import { CONNECT_BOUNDS_SECONDS, newServiceTally, type ServiceTally } from "./service-tally.ts";
+import { activeOf, newServiceTally, type ServiceTally } from "./service-tally.ts";
 
 /** ServicePorts with series of their own; some 20 series each. The rest share `service="(other)"`. */
 const MAX_SERVICES = 5_000;
@@ -48,18 +49,20 @@ export class ServiceMetrics {
 	}
 
 	started({ protocol, service }: { readonly protocol: Protocol; readonly service: string }): void {
-		this.tallyOf(protocol, service).active += 1;
+		this.tallyOf(protocol, service).counts.started += 1;
 	}
 
 	ended(record: ConnectionRecord): void {
 		const tally = this.tallyOf(record.protocol, record.service);
-		tally.active = Math.max(0, tally.active - 1);
-		tally.bytesIn += record.bytesIn;
-		tally.bytesOut += record.bytesOut;
-		increase(tally.ends, record.end);
-		for (const { outcome } of record.attempts) increase(tally.attempts, outcome);
-		if (record.connectMs !== undefined) observeConnect(tally, record.connectMs / 1_000);
+		countEnded(tally.counts, record);
 		this.#forgetIfOver(keyOf(record.protocol, record.service), tally);
+	}
+
+	/** Connections and flows that were counted elsewhere. */
+	counted({ protocol, service, counts }: ServiceCounts): void {
+		const tally = this.tallyOf(protocol, service);
+		addCounts(tally.counts, counts);
+		this.#forgetIfOver(keyOf(protocol, service), tally);
 	}
 
 	/** The Service's own, or the one that those beyond the limit share. */
@@ -96,21 +99,10 @@ export class ServiceMetrics {
 	}
 
 	#forgetIfOver(key: string, tally: ServiceTally): void {
-		if (!tally.wanted && tally.active === 0) this.#tallies.delete(key);
+		if (!tally.wanted && activeOf(tally) === 0) this.#tallies.delete(key);
 	}
 }
 
 function keyOf(protocol: Protocol, service: string): string {
 	return `${protocol} ${service}`;
-}
-
-function increase(counts: Map<string, number>, name: string): void {
-	counts.set(name, (counts.get(name) ?? 0) + 1);
-}
-
-function observeConnect(tally: ServiceTally, seconds: number): void {
-	const bucket = CONNECT_BOUNDS_SECONDS.findIndex((bound) => seconds <= bound);
-	if (bucket >= 0) tally.connectBuckets[bucket] = (tally.connectBuckets[bucket] ?? 0) + 1;
-	tally.connectCount += 1;
-	tally.connectSeconds += seconds;
 }

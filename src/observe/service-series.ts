@@ -1,6 +1,7 @@
+import { CONNECT_BOUNDS_SECONDS } from "../services/connection-counts.ts";
 import type { Protocol } from "../services/service-port.ts";
 import type { ServiceMetrics } from "./service-metrics.ts";
-import { CONNECT_BOUNDS_SECONDS, type ServiceTally } from "./service-tally.ts";
+import { activeOf, type ServiceTally } from "./service-tally.ts";
 
 /** How many tallies are written in one piece: some 3 ms of work. */
 const TALLIES_PER_PIECE = 500;
@@ -26,9 +27,11 @@ export function* serviceSeries(
 		"counter",
 		"TCP connections and UDP flows that have ended, by how",
 	);
-	yield* inPieces(services, ({ labels, ends }) => counts("connections_total", labels, "end", ends));
+	yield* inPieces(services, ({ labels, counts: { ends } }) =>
+		counts("connections_total", labels, "end", ends),
+	);
 	yield head("connections_active", "gauge", "TCP connections and UDP flows that live now");
-	yield* inPieces(services, ({ labels, active }) => sample("connections_active", labels, active));
+	yield* inPieces(services, (tally) => sample("connections_active", tally.labels, activeOf(tally)));
 	yield head(
 		"bytes_total",
 		"counter",
@@ -40,7 +43,7 @@ export function* serviceSeries(
 		"counter",
 		"Attempts to reach an endpoint, of connections that have ended, by outcome",
 	);
-	yield* inPieces(services, ({ labels, attempts }) =>
+	yield* inPieces(services, ({ labels, counts: { attempts } }) =>
 		counts("dial_attempts_total", labels, "outcome", attempts),
 	);
 	yield head(
@@ -87,14 +90,19 @@ function bytes(services: ServiceMetrics, liveConnections: Iterable<LiveBytes>): 
 	let text = "";
 	for (const tally of services.all()) {
 		const sum = live.get(tally) ?? { in: 0, out: 0 };
-		text += sample("bytes_total", `${tally.labels},direction="in"`, tally.bytesIn + sum.in);
-		text += sample("bytes_total", `${tally.labels},direction="out"`, tally.bytesOut + sum.out);
+		text += sample("bytes_total", `${tally.labels},direction="in"`, tally.counts.bytesIn + sum.in);
+		text += sample(
+			"bytes_total",
+			`${tally.labels},direction="out"`,
+			tally.counts.bytesOut + sum.out,
+		);
 	}
 	return text;
 }
 
 function connectHistogram(tally: ServiceTally): string {
-	const { labels, connectBuckets, connectCount, connectSeconds } = tally;
+	const { connectBuckets, connectCount, connectSeconds } = tally.counts;
+	const { labels } = tally;
 	let text = "";
 	let sum = 0;
 	for (const [index, bound] of CONNECT_BOUNDS_SECONDS.entries()) {

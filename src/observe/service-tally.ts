@@ -1,7 +1,5 @@
+import { type ConnectionCounts, newConnectionCounts } from "../services/connection-counts.ts";
 import type { Protocol } from "../services/service-port.ts";
-
-/** In seconds: same node, same zone, far, lost packets, each of the default dial timeouts. */
-export const CONNECT_BOUNDS_SECONDS = [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5];
 
 /** What is known of one ServicePort since its series began. */
 export interface ServiceTally {
@@ -9,31 +7,25 @@ export interface ServiceTally {
 	readonly labels: string;
 	/** False once the Service has gone. */
 	wanted: boolean;
-	active: number;
-	bytesIn: number;
-	bytesOut: number;
-	readonly ends: Map<string, number>;
-	readonly attempts: Map<string, number>;
-	/** One per bound, each without the smaller ones. */
-	readonly connectBuckets: number[];
-	connectCount: number;
-	connectSeconds: number;
+	readonly counts: ConnectionCounts;
 }
 
 export function newServiceTally(service: string, protocol: Protocol): ServiceTally {
+	const counts = newConnectionCounts();
+	// There from the start with 0: a counter that begins with 1 hides its first increase.
+	counts.ends.set(protocol === "tcp" ? "closed" : "idle", 0);
+	counts.attempts.set("connected", 0);
 	return {
 		labels: `service="${escapeLabel(service)}",protocol="${protocol}"`,
 		wanted: false,
-		active: 0,
-		bytesIn: 0,
-		bytesOut: 0,
-		// There from the start with 0: a counter that begins with 1 hides its first increase.
-		ends: new Map([[protocol === "tcp" ? "closed" : "idle", 0]]),
-		attempts: new Map([["connected", 0]]),
-		connectBuckets: CONNECT_BOUNDS_SECONDS.map(() => 0),
-		connectCount: 0,
-		connectSeconds: 0,
+		counts,
 	};
+}
+
+/** Connections and flows that live now. */
+export function activeOf({ counts: { started, ended } }: ServiceTally): number {
+	// One that had begun before the series did has ended, but not begun.
+	return Math.max(0, started - ended);
 }
 
 /** As the text format wants it. */

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { parseIpAddress } from "../services/address.ts";
+import type { ConnectionRecord } from "../services/connection-record.ts";
 import {
 	CONNECTION_EVENTS_PATH,
 	CONNECTIONS_PATH,
@@ -28,6 +29,8 @@ export interface StatusRoutesOptions {
 	readonly status: () => Promise<StatusReport>;
 	/** Oldest first. */
 	readonly connections: () => Promise<readonly ConnectionReport[]>;
+	/** The last that have ended, oldest first. */
+	readonly recent: () => Promise<readonly ConnectionRecord[]>;
 	readonly feed: ConnectionFeed;
 	readonly connectionLog: ConnectionLog;
 	/** Ends every endless answer. */
@@ -69,10 +72,10 @@ function connectionsRoute({ connections }: StatusRoutesOptions): Route {
 	});
 }
 
-function recentRoute({ feed }: StatusRoutesOptions): Route {
-	return filtered(({ response }, filter) => {
+function recentRoute({ recent }: StatusRoutesOptions): Route {
+	return filtered(async ({ response }, filter) => {
 		const report: RecentConnectionsReport = {
-			records: feed.recent().filter((record) => matchesFilter(record, filter)),
+			records: (await recent()).filter((record) => matchesFilter(record, filter)),
 		};
 		sendJson(response, 200, report);
 	});

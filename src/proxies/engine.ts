@@ -1,4 +1,9 @@
-import type { ConnectionRecord, ConnectionStart } from "../services/connection-record.ts";
+import type { ServiceCounts } from "../services/connection-counts.ts";
+import type {
+	ConnectionInterest,
+	ConnectionRecord,
+	ConnectionStart,
+} from "../services/connection-record.ts";
 import type { Port } from "../services/port.ts";
 import type { Binding, ServicePort, ServicePortKey } from "../services/service-port.ts";
 import type { DescriptorBudget } from "./descriptor-budget.ts";
@@ -37,6 +42,15 @@ export interface RelayEngine {
 
 	/** TCP connections that live now and UDP flows that are in the table, newest last. */
 	connections(): Promise<LiveConnection[]>;
+
+	/**
+	 * From now on the hooks need tell only of these one by one: an engine may save itself the others, and
+	 * count them. At first all are wanted.
+	 */
+	want(interest: ConnectionInterest): void;
+
+	/** The last records of those that it did not tell one by one, some 1,000 at most. */
+	recent(): Promise<readonly ConnectionRecord[]>;
 
 	/**
 	 * Keys of the endpoints that failed lately and are tried last at present, by ServicePort; only
@@ -100,12 +114,18 @@ export interface EngineStats {
 	readonly acceptPaused: boolean;
 }
 
-/** What an engine is told at birth. */
-export interface EngineHooks {
-	/** Called once for each connection or flow when it is over. Must not throw. */
+/** Who hears of connections and flows. */
+export interface ConnectionHooks {
+	/** Called once for each connection or flow that is wanted, when it is over. Must not throw. */
 	onConnectionEnd(record: ConnectionRecord): void;
-	/** Called once for each connection or flow when it begins. Must not throw. */
+	/** Called once for each connection or flow that is wanted, when it begins. Must not throw. */
 	onConnectionStart(start: ConnectionStart): void;
+}
+
+/** What an engine is told at birth. */
+export interface EngineHooks extends ConnectionHooks {
+	/** Beginnings and ends that were told by none of the others, in sum. Must not throw. */
+	onCounted(counts: ServiceCounts): void;
 }
 
 /** Which port a ServicePort would like, because rules of a predecessor already point at it. */

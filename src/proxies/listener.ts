@@ -6,7 +6,7 @@ import type { Clock } from "../shared/clock.ts";
 import type { Log } from "../shared/log.ts";
 import type { DescriptorBudget } from "./descriptor-budget.ts";
 import type { DropReason } from "./drop-reason.ts";
-import type { EngineHooks, LiveConnection } from "./engine.ts";
+import type { ConnectionHooks, LiveConnection } from "./engine.ts";
 import type { DatagramSocket } from "./udp/datagram-socket.ts";
 
 /** The listener of one ServicePort, whatever its protocol. Owns the ServicePort's balancer. */
@@ -83,7 +83,7 @@ export interface UdpRelay extends ProtocolRelay {
 
 /** What both halves of an engine are given. */
 export interface RelayContext {
-	readonly hooks: EngineHooks;
+	readonly hooks: ConnectionHooks;
 	readonly log: Log;
 	readonly clock: Clock;
 	/** A balancer for one more ServicePort, which shares session affinity with a sibling's. */

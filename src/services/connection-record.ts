@@ -108,3 +108,22 @@ export type ConnectionEnd =
 	| "overload"
 	/** The thread that relayed it failed; the log has the cause. */
 	| "relay-failed";
+
+/** Which connections and flows somebody wants to hear of one by one; the others are counted. */
+export interface ConnectionInterest {
+	readonly starts: boolean;
+	readonly ends: "none" | "troubled" | "all";
+}
+
+/** Ends that nobody has to look into. */
+const ORDERLY: ReadonlySet<ConnectionEnd> = new Set(["closed", "idle"]);
+
+/** True where somebody may have to look into it. */
+export function isTroubled(record: ConnectionRecord): boolean {
+	return !ORDERLY.has(record.end) || hadFailedAttempt(record);
+}
+
+/** True where an endpoint did not answer, or a second try was needed. */
+export function hadFailedAttempt({ attempts, attemptCount }: ConnectionRecord): boolean {
+	return attemptCount > 1 || attempts.some(({ outcome }) => outcome !== "connected");
+}

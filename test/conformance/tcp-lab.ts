@@ -10,6 +10,7 @@ import type {
 	ReconcileOutcome,
 	RelayEngine,
 } from "../../src/proxies/engine.ts";
+import type { ServiceCounts } from "../../src/services/connection-counts.ts";
 import type { ConnectionRecord } from "../../src/services/connection-record.ts";
 import type { Port } from "../../src/services/port.ts";
 import type { ServicePort } from "../../src/services/service-port.ts";
@@ -39,6 +40,7 @@ export class TcpLab {
 	readonly engine: RelayEngine;
 	readonly records: ConnectionRecord[] = [];
 	readonly log = aLog();
+	readonly counted: ServiceCounts[] = [];
 	starts = 0;
 	readonly #openBefore = openSockets();
 	readonly #clients: Socket[] = [];
@@ -51,6 +53,7 @@ export class TcpLab {
 					this.starts += 1;
 				},
 				onConnectionEnd: (record) => this.records.push(record),
+				onCounted: (counts) => this.counted.push(counts),
 			},
 			log: this.log.log,
 			dialTimeoutsMs: [250, 500, 1000, 2000],
@@ -156,9 +159,15 @@ export class TcpLab {
 		for (const client of this.#clients) client.destroy();
 		for (const endpoint of this.#endpoints) await endpoint.close();
 		expect(this.engine.stats()).toMatchObject({ listeners: 0, tcpConnections: 0 });
-		expect(this.records).toHaveLength(this.starts);
+		const started = this.starts + this.countedSum("started");
+		expect(this.records.length + this.countedSum("ended")).toBe(started);
 		expect(new Set(this.records.map(({ id }) => id)).size).toBe(this.records.length);
 		await until(() => openSockets() <= this.#openBefore, "sockets to be closed");
+	}
+
+	/** Of connections that were counted and not told of. */
+	countedSum(of: "started" | "ended" | "bytesOut"): number {
+		return this.counted.reduce((total, { counts }) => total + counts[of], 0);
 	}
 }
 

@@ -51,6 +51,7 @@ export function describeUdpConformance(
 				onConnectionStart: () => {
 					starts += 1;
 				},
+				onCounted: () => {},
 			},
 		});
 		return await reconcile(...servicePorts);

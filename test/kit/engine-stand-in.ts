@@ -22,6 +22,7 @@ const engine = createStreamEngine({
 	hooks: {
 		onConnectionStart: () => {},
 		onConnectionEnd: (record) => log("connection", record),
+		onCounted: () => {},
 	},
 	log: silentLog,
 });

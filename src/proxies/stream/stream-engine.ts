@@ -1,5 +1,6 @@
 import { createBalancer } from "../../balancing/balancer.ts";
 import { ipFamilyOf } from "../../services/address.ts";
+import type { ConnectionRecord } from "../../services/connection-record.ts";
 import type { ServicePort, ServicePortKey } from "../../services/service-port.ts";
 import { systemClock } from "../../shared/clock.ts";
 import { AffinityEvictions } from "../affinity-evictions.ts";
@@ -117,6 +118,13 @@ class StreamEngine implements RelayEngine {
 			(a, b) => a.startedAtMs - b.startedAtMs,
 		);
 		return Promise.resolve(all);
+	}
+
+	/** It tells of all: that costs no more than a call. */
+	want(): void {}
+
+	recent(): Promise<readonly ConnectionRecord[]> {
+		return Promise.resolve([]);
 	}
 
 	failingEndpoints(): Promise<ReadonlyMap<ServicePortKey, readonly string[]>> {

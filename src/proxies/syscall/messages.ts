@@ -1,5 +1,10 @@
 import type { EndpointNews } from "../../balancing/pick.ts";
-import type { ConnectionRecord, ConnectionStart } from "../../services/connection-record.ts";
+import type { ServiceCounts } from "../../services/connection-counts.ts";
+import type {
+	ConnectionInterest,
+	ConnectionRecord,
+	ConnectionStart,
+} from "../../services/connection-record.ts";
 import type { ServicePort } from "../../services/service-port.ts";
 import { DROP_REASONS } from "../drop-reason.ts";
 import type { LiveConnection } from "../engine.ts";
@@ -26,6 +31,7 @@ export interface WorkerSettings {
 	readonly maxDialing: number;
 	readonly descriptorLimit: number;
 	readonly sweepMs: number;
+	readonly interest: ConnectionInterest;
 	/** This worker's share of the flows. */
 	readonly udp: UdpLimits;
 }
@@ -83,21 +89,25 @@ export type ToWorker =
 			readonly endpointKey: string;
 			readonly news: EndpointNews;
 	  }
+	| { readonly kind: "want"; readonly interest: ConnectionInterest }
 	| { readonly kind: "ask"; readonly request: number; readonly what: Question }
 	| { readonly kind: "stop" };
 
-export type Question = "nothing" | "connections" | "failing";
+export type Question = "nothing" | "connections" | "failing" | "recent";
 
 export interface Answers {
 	readonly nothing: undefined;
 	readonly connections: readonly LiveConnection[];
 	/** By listener. */
 	readonly failing: ReadonlyMap<number, readonly string[]>;
+	readonly recent: readonly ConnectionRecord[];
 }
 
 export type FromWorker =
 	| {
 			readonly kind: "happened";
+			/** Before the events: of what they do not tell. */
+			readonly counts: readonly ServiceCounts[];
 			/** In the order in which they happened. */
 			readonly events: readonly ConnectionEvent[];
 	  }

@@ -1,5 +1,6 @@
 import { availableParallelism } from "node:os";
 import type { IpAddress } from "../../services/address.ts";
+import type { ConnectionInterest, ConnectionRecord } from "../../services/connection-record.ts";
 import { type Port, toPort } from "../../services/port.ts";
 import type { ServicePort, ServicePortKey } from "../../services/service-port.ts";
 import { systemClock } from "../../shared/clock.ts";
@@ -108,6 +109,14 @@ class SyscallEngine implements RelayEngine {
 	async connections(): Promise<LiveConnection[]> {
 		const all = await this.#workers.connections();
 		return all.toSorted((a, b) => a.startedAtMs - b.startedAtMs);
+	}
+
+	want(interest: ConnectionInterest): void {
+		this.#workers.want(interest);
+	}
+
+	async recent(): Promise<readonly ConnectionRecord[]> {
+		return await this.#workers.recent();
 	}
 
 	async failingEndpoints(): Promise<ReadonlyMap<ServicePortKey, readonly string[]>> {

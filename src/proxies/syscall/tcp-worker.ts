@@ -12,7 +12,7 @@ import type { TcpFaultKind } from "../tcp-faults.ts";
 import { createPathMeans } from "./byte-path.ts";
 import { Deadlines } from "./deadlines.ts";
 import { EPOLLET, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP, getsockname } from "./libc.ts";
-import { COUNTER_COUNT, COUNTERS, type ConnectionEvent, type WorkerSettings } from "./messages.ts";
+import { COUNTER_COUNT, COUNTERS, type WorkerSettings } from "./messages.ts";
 import { isOwnPort } from "./own-ports.ts";
 import { PipePool } from "./pipe-pool.ts";
 import { Poller } from "./poller.ts";
@@ -20,8 +20,14 @@ import { SharedTurn } from "./shared-turn.ts";
 import { SocketAddress } from "./socket-address.ts";
 import { codeOf } from "./system-error.ts";
 import { TcpAcceptor } from "./tcp-acceptor.ts";
-import { type Dialed, TcpConnection, type TcpConnectionHost } from "./tcp-connection.ts";
+import {
+	type AcceptedClient,
+	type Dialed,
+	TcpConnection,
+	type TcpConnectionHost,
+} from "./tcp-connection.ts";
 import { endpointAddress, startConnect } from "./tcp-sockets.ts";
+import type { Teller } from "./teller.ts";
 
 const CONNECTION_EVENTS = EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLRDHUP | EPOLLET;
 
@@ -39,7 +45,7 @@ export interface TcpWorkerParts {
 	readonly settings: WorkerSettings;
 	/** The time of this turn of the loop. */
 	readonly clock: Clock;
-	happened(event: ConnectionEvent): void;
+	readonly teller: Teller;
 	/** An endpoint of a listener failed, or answered after that. */
 	onNews(listener: number, endpointKey: string, news: EndpointNews): void;
 }
@@ -249,17 +255,21 @@ export class TcpWorker {
 		const connection = new TcpConnection(this.newId(), client, this.#host);
 		this.#connections.add(connection);
 		this.#setCount("connections", this.#connections.size);
-		this.#parts.happened({
-			start: {
-				id: connection.id,
-				protocol: "tcp",
-				service: servicePort.name,
-				clientAddress: client.address,
-				clientPort: client.port,
-			},
-		});
+		this.#tellStart(connection.id, client);
 		this.poller.add(fd, CONNECTION_EVENTS, connection);
 		this.#accepted.push(connection);
+	}
+
+	#tellStart(id: string, { address, port, servicePort }: AcceptedClient): void {
+		const { teller, clock } = this.#parts;
+		const nowMs = clock.monotonicMs();
+		const service = servicePort.name;
+		if (!teller.interest.starts) {
+			teller.countStart("tcp", service, nowMs);
+			return;
+		}
+		const start = { id, service, clientAddress: address, clientPort: port };
+		teller.happened({ start: { protocol: "tcp", ...start } }, nowMs);
 	}
 
 	#letIn(accepted: readonly TcpConnection[]): void {
@@ -311,13 +321,14 @@ export class TcpWorker {
 			});
 		}
 		this.#admission.left(connection);
-		this.#parts.happened({ record });
+		this.#parts.teller.ended(record, this.#parts.clock.monotonicMs());
 		this.#setCount("connections", this.#connections.size);
 		this.#setCount("waiting", this.#admission.waiting);
 	}
 
 	#fault(kind: TcpFaultKind, text: string, fields: object): void {
-		this.#parts.happened({ fault: { kind, text, fields } });
+		const { teller, clock } = this.#parts;
+		teller.happened({ fault: { kind, text, fields } }, clock.monotonicMs());
 	}
 
 	#sweepLater(): void {

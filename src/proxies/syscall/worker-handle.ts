@@ -110,6 +110,7 @@ export class WorkerHandle {
 		const { hooks } = this.#options;
 		switch (message.kind) {
 			case "happened":
+				for (const counts of message.counts) hooks.onCounted(counts);
 				for (const event of message.events) {
 					if ("record" in event) hooks.onConnectionEnd(event.record);
 					else if ("start" in event) hooks.onConnectionStart(event.start);

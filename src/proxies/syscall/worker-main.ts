@@ -5,13 +5,13 @@ import { clearEventfd, EPOLLIN } from "./libc.ts";
 import {
 	COUNTER_COUNT,
 	COUNTERS,
-	type ConnectionEvent,
 	FIRST_DROP_COUNTER,
 	type FromWorker,
 	type ToWorker,
 	type WorkerSettings,
 } from "./messages.ts";
 import { TcpWorker } from "./tcp-worker.ts";
+import { Teller } from "./teller.ts";
 import { UdpWorker } from "./udp-worker.ts";
 
 /*
@@ -22,10 +22,6 @@ import { UdpWorker } from "./udp-worker.ts";
 
 /** Messages that are read between two waits for events. */
 const MESSAGES_PER_TURN = 8;
-
-/** What happened is told in batches, this long after the first of one at the latest. */
-const TELL_AFTER_MS = 10;
-const TELL_AT_EVENTS = 256;
 
 const FOREVER_MS = 60_000;
 
@@ -45,15 +41,14 @@ const before = settings.shared.counters.slice(
 let toldDropped = 0;
 let toldEvicted = 0;
 
-let happened: ConnectionEvent[] = [];
-let firstHappenedAtMs = 0;
+const teller = new Teller(settings.interest, say);
 let isWoken = true;
 let isStopped = false;
 
 const worker = new TcpWorker({
 	settings,
 	clock,
-	happened: happenedNow,
+	teller,
 	onNews(listener, endpointKey, news) {
 		if (settings.workers > 1) say({ kind: "news", listener, endpointKey, news });
 	},
@@ -61,8 +56,11 @@ const worker = new TcpWorker({
 const udp = new UdpWorker(
 	{
 		hooks: {
-			onConnectionStart: (start) => happenedNow({ start }),
-			onConnectionEnd: (record) => happenedNow({ record }),
+			onConnectionStart(start) {
+				if (teller.interest.starts) teller.happened({ start }, nowMs);
+				else teller.countStart(start.protocol, start.service, nowMs);
+			},
+			onConnectionEnd: (record) => teller.ended(record, nowMs),
 		},
 		log: toldLog({ worker: settings.index }),
 		clock,
@@ -92,7 +90,7 @@ try {
 		tellUdpCounts();
 		nowMs = performance.now();
 		if (isWoken) readMessages();
-		tellWhatHappened();
+		teller.tellDue(nowMs);
 	}
 	udp.stop();
 	worker.stop("stopped");
@@ -101,15 +99,15 @@ try {
 	// Each connection has its record, whatever became of it.
 	udp.stop();
 	worker.stop("relay-failed");
-	tellNow();
+	teller.tellNow();
 	throw error;
 }
-tellNow();
+teller.tellNow();
 port.close();
 
 function waitMs(): number {
 	if (isWoken) return 0;
-	return happened.length > 0 ? TELL_AFTER_MS : FOREVER_MS;
+	return Math.min(FOREVER_MS, Math.max(0, Math.ceil(teller.dueInMs(nowMs))));
 }
 
 function readMessages(): void {
@@ -137,16 +135,19 @@ function follow(message: ToWorker): void {
 		case "release":
 			if (!udp.release(message.listener)) worker.release(message.listener);
 			tellUdpCounts();
-			tellNow();
+			teller.tellNow();
 			say({ kind: "released", listener: message.listener });
 			return;
 		case "note":
 			udp.balancer(message.listener)?.note(message.endpointKey, message.news);
 			worker.note(message.listener, message.endpointKey, message.news);
 			return;
+		case "want":
+			teller.interest = message.interest;
+			return;
 		case "ask":
 			// What has happened before is told before.
-			tellNow();
+			teller.tellNow();
 			say({ kind: "answer", request: message.request, answer: answerTo(message.what) });
 			return;
 		case "stop":
@@ -155,19 +156,22 @@ function follow(message: ToWorker): void {
 }
 
 function answerTo(what: Extract<ToWorker, { kind: "ask" }>["what"]) {
-	if (what === "connections") return [...worker.connections(), ...udp.connections()];
-	return what === "failing" ? new Map([...worker.failing(), ...udp.failing()]) : undefined;
+	switch (what) {
+		case "connections":
+			return [...worker.connections(), ...udp.connections()];
+		case "failing":
+			return new Map([...worker.failing(), ...udp.failing()]);
+		case "recent":
+			return teller.recent();
+		case "nothing":
+			return undefined;
+	}
 }
 
 function open(message: Extract<ToWorker, { kind: "open" }>): void {
 	const { listener, fds, servicePort, sibling, turn } = message;
 	if (servicePort.protocol === "tcp") worker.open(listener, fds, servicePort, message);
 	else udp.open(listener, fds, servicePort, worker.balancerOptions(listener, turn), sibling);
-}
-
-function happenedNow(event: ConnectionEvent): void {
-	if (happened.length === 0) firstHappenedAtMs = nowMs;
-	happened.push(event);
 }
 
 /** A few numbers for the other threads, where they have changed. */
@@ -199,18 +203,6 @@ function toldLog(bound: object): Log {
 		isDebug: () => false,
 		child: (fields) => toldLog({ ...bound, ...fields }),
 	};
-}
-
-function tellWhatHappened(): void {
-	if (happened.length === 0) return;
-	const isDue = nowMs - firstHappenedAtMs >= TELL_AFTER_MS;
-	if (isDue || happened.length >= TELL_AT_EVENTS) tellNow();
-}
-
-function tellNow(): void {
-	if (happened.length === 0) return;
-	say({ kind: "happened", events: happened });
-	happened = [];
 }
 
 function say(message: FromWorker): void {

@@ -1,3 +1,4 @@
+import type { ConnectionInterest, ConnectionRecord } from "../../services/connection-record.ts";
 import type { ServicePort } from "../../services/service-port.ts";
 import type { Log } from "../../shared/log.ts";
 import { DROP_REASONS, type DropReason } from "../drop-reason.ts";
@@ -63,6 +64,7 @@ export class Workers {
 	#nextListener = 1;
 	#failures = 0;
 	#isStopping: boolean = false;
+	#interest: ConnectionInterest = { starts: true, ends: "all" };
 
 	constructor(options: WorkersOptions) {
 		this.#options = options;
@@ -181,6 +183,17 @@ export class Workers {
 		return all.flatMap((each) => each ?? []);
 	}
 
+	want(interest: ConnectionInterest): void {
+		this.#interest = interest;
+		for (const handle of this.#handles) handle.tell({ kind: "want", interest });
+	}
+
+	/** Records that were only counted. */
+	async recent(): Promise<readonly ConnectionRecord[]> {
+		const all = await Promise.all(this.#handles.map((handle) => handle.ask("recent")));
+		return all.flatMap((each) => each ?? []);
+	}
+
 	/** By listener. */
 	async failing(): Promise<ReadonlyMap<number, readonly string[]>> {
 		const failing = new Map<number, readonly string[]>();
@@ -224,7 +237,13 @@ export class Workers {
 	#start(index: number): WorkerHandle {
 		const { settings, hooks, count } = this.#options;
 		return new WorkerHandle({
-			settings: { ...settings, index, workers: count, shared: this.shared },
+			settings: {
+				...settings,
+				index,
+				workers: count,
+				shared: this.shared,
+				interest: this.#interest,
+			},
 			hooks,
 			log: this.#options.log,
 			onFault: (fault) => this.#options.onFault(fault),

@@ -42,6 +42,8 @@ class Recorder implements RulesPart {
 		descriptors: new DescriptorBudget(1_000),
 		retire: (referenced) => void this.calls.push(`retire ${[...referenced].join(",")}`),
 		connections: () => Promise.resolve([]),
+		want: () => {},
+		recent: () => Promise.resolve([]),
 		failingEndpoints: () => Promise.resolve(new Map()),
 		stats: () => {
 			throw new Error("not asked for here");

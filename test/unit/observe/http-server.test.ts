@@ -79,6 +79,7 @@ async function started(overrides: Partial<HttpServersOptions> = {}) {
 		metrics: { contentType: "text/plain; version=0.0.4", render: () => Promise.resolve("a 1\n") },
 		status: () => Promise.resolve(status),
 		connections: () => Promise.resolve([]),
+		recent: () => Promise.resolve(feed.recent()),
 		feed,
 		connectionLog,
 		log: silentLog,

@@ -16,7 +16,7 @@ function anEngine(overrides: Partial<EngineOptions> = {}) {
 		halfCloseIdleMs: 1000,
 		udp: { idleMs: 1000, firstAnswerMs: 1000, maxFlows: 10 },
 		preferredPorts: new Map(),
-		hooks: { onConnectionStart: () => {}, onConnectionEnd: () => {} },
+		hooks: { onConnectionStart: () => {}, onConnectionEnd: () => {}, onCounted: () => {} },
 		log: silentLog,
 		...overrides,
 	});

@@ -13,25 +13,49 @@ function aPoisonedEndpoint(): Endpoint {
 	return { ...anEndpointAt("127.0.0.1", 9), address: "poison" as Endpoint["address"] };
 }
 
-describe("a worker that ends by an error", () => {
-	let lab: TcpLab;
-	let echo: TestEndpoint;
-	beforeEach(async () => {
-		lab = new TcpLab(({ descriptorLimit, ...options }) =>
-			createSyscallEngine({
-				...options,
-				...(descriptorLimit === undefined ? {} : { descriptorLimit }),
-				bindAddress: undefined,
-				udpAddress: () => undefined,
-				udp: { idleMs: 1000, firstAnswerMs: 1000, maxFlows: 10 },
-				sweepMs: 50,
-				workers: 2,
-			}),
-		);
-		echo = await lab.endpoint((socket) => socket.pipe(socket));
-	});
-	afterEach(() => lab.close());
+let lab: TcpLab;
+let echo: TestEndpoint;
+beforeEach(async () => {
+	lab = new TcpLab(({ descriptorLimit, ...options }) =>
+		createSyscallEngine({
+			...options,
+			...(descriptorLimit === undefined ? {} : { descriptorLimit }),
+			bindAddress: undefined,
+			udpAddress: () => undefined,
+			udp: { idleMs: 1000, firstAnswerMs: 1000, maxFlows: 10 },
+			sweepMs: 50,
+			workers: 2,
+		}),
+	);
+	echo = await lab.endpoint((socket) => socket.pipe(socket));
+});
+afterEach(() => lab.close());
 
+describe("connections that nobody wants to hear of", () => {
+	it("are counted, and can be looked back on; those with trouble are told as ever", async () => {
+		const { bindings } = await lab.reconcile(
+			aServicePort({ name: "well", endpoints: [echo.endpoint] }),
+			aServicePort({ name: "empty", endpoints: [] }),
+		);
+		const [well = 0, empty = 0] = bindings.map(({ proxyPort }) => proxyPort);
+		lab.engine.want({ starts: false, ends: "troubled" });
+		await lab.engine.recent();
+		for (let count = 0; count < 3; count += 1) expect(await lab.ask(well, "hello")).toBe("hello");
+		await endOf(lab.dial(empty));
+		await until(() => lab.engine.stats().tcpConnections === 0, "their ends");
+		const recent = await lab.engine.recent();
+		expect(recent.map(({ service, end }) => `${service} ${end}`)).toEqual(
+			Array.from({ length: 3 }, () => "shop/well:http closed"),
+		);
+		expect(lab.records.map(({ end }) => end)).toEqual(["no-endpoint"]);
+		expect(lab.starts).toBe(0);
+		expect(lab.countedSum("started")).toBe(4);
+		expect(lab.countedSum("ended")).toBe(3);
+		expect(lab.countedSum("bytesOut")).toBe(15);
+	});
+});
+
+describe("a worker that ends by an error", () => {
 	/** Two ServicePorts, each in one worker of its own, and a poisoned one in the first's. */
 	async function serve() {
 		const sticky = (name: string, endpoint: Endpoint) =>
