@@ -8,6 +8,11 @@ const PER_CONNECTION = 2;
 
 /** A connection that asks to be let in. */
 export interface Applicant {
+	/**
+	 * False at first; {@link TcpAdmission} keeps it: a set of all would be made anew again and again, and what
+	 * V8 drops of it holds on to what was in it.
+	 */
+	isAdmitted: boolean;
 	/** Its turn has come: dial. */
 	start(): void;
 	/** There is no room: end. */
@@ -36,7 +41,6 @@ export class TcpAdmission {
 	readonly #options: TcpAdmissionOptions;
 	/** Since when each waits, in the order in which they came. */
 	readonly #waiting = new Map<Applicant, number>();
-	readonly #admitted = new Set<Applicant>();
 	#dialing = 0;
 	#isLettingIn: boolean = false;
 
@@ -73,7 +77,8 @@ export class TcpAdmission {
 
 	/** The applicant has ended, in whatever state. */
 	left(applicant: Applicant): void {
-		if (this.#leaveRoom(applicant) || !this.#admitted.delete(applicant)) return;
+		if (this.#leaveRoom(applicant) || !applicant.isAdmitted) return;
+		applicant.isAdmitted = false;
 		this.#options.budget.give(PER_CONNECTION);
 		this.#letIn();
 	}
@@ -113,7 +118,7 @@ export class TcpAdmission {
 			applicant.refuse();
 			return;
 		}
-		this.#admitted.add(applicant);
+		applicant.isAdmitted = true;
 		this.#dialing += 1;
 		applicant.start();
 	}

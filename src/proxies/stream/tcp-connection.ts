@@ -60,6 +60,7 @@ export interface TcpConnectionHost {
  */
 export class TcpConnection implements Applicant {
 	readonly id: string;
+	isAdmitted: boolean = false;
 	readonly #client: AcceptedClient;
 	readonly #host: TcpConnectionHost;
 	readonly #attempts: AttemptLog;

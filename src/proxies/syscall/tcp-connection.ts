@@ -80,6 +80,7 @@ const NO_SOCKET = -1;
  */
 export class TcpConnection implements Applicant, PollHandler {
 	readonly id: string;
+	isAdmitted: boolean = false;
 	readonly #client: AcceptedClient;
 	readonly #host: TcpConnectionHost;
 	readonly #attempts: AttemptLog;
@@ -100,6 +101,8 @@ export class TcpConnection implements Applicant, PollHandler {
 	#removedSinceMs: number | undefined;
 	/** True while the host has been asked to go on with it. */
 	isQueued = false;
+	/** Where the host has it. */
+	place = -1;
 
 	constructor(id: string, client: AcceptedClient, host: TcpConnectionHost) {
 		this.id = id;

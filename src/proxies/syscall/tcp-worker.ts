@@ -59,7 +59,11 @@ export class TcpWorker {
 	readonly #deadlines = new Deadlines();
 	readonly #admission: TcpAdmission;
 	readonly #listeners = new Map<number, Listener>();
-	readonly #connections = new Set<TcpConnection>();
+	/**
+	 * In no order, each at its `place`. No Set: with a churn of thousands a second V8 makes its table anew
+	 * again and again, and each dropped table that has grown old keeps what was in it, and the next table.
+	 */
+	readonly #connections: TcpConnection[] = [];
 	readonly #host: TcpConnectionHost;
 	readonly #localAddresses: LocalAddresses;
 	readonly #address = new SocketAddress();
@@ -204,7 +208,7 @@ export class TcpWorker {
 	}
 
 	connections(): readonly LiveConnection[] {
-		return [...this.#connections].map((connection) => connection.describe());
+		return this.#connections.map((connection) => connection.describe());
 	}
 
 	failing(): ReadonlyMap<number, readonly string[]> {
@@ -219,7 +223,7 @@ export class TcpWorker {
 	/** Ends everything so; the listening sockets stay open. */
 	stop(end: "stopped" | "relay-failed"): void {
 		for (const id of this.#listeners.keys()) this.release(id);
-		for (const connection of this.#connections) connection.end(end);
+		while (this.#connections.length > 0) this.#connections.at(-1)?.end(end);
 		this.#pipes.clear();
 		this.#closed(this.poller.fd);
 		this.poller.close();
@@ -253,8 +257,8 @@ export class TcpWorker {
 		const { servicePort, balancer } = listener;
 		const client = { fd, address: from.address, port: from.port, servicePort, balancer };
 		const connection = new TcpConnection(this.newId(), client, this.#host);
-		this.#connections.add(connection);
-		this.#setCount("connections", this.#connections.size);
+		connection.place = this.#connections.push(connection) - 1;
+		this.#setCount("connections", this.#connections.length);
 		this.#tellStart(connection.id, client);
 		this.poller.add(fd, CONNECTION_EVENTS, connection);
 		this.#accepted.push(connection);
@@ -313,7 +317,7 @@ export class TcpWorker {
 	}
 
 	#onEnd(connection: TcpConnection, record: ConnectionRecord): void {
-		this.#connections.delete(connection);
+		this.#forget(connection);
 		if (record.end === "overload") {
 			this.#count("overloadRefusals", 1);
 			this.#fault("refused", "too many wait for descriptors, or dial at once", {
@@ -322,8 +326,15 @@ export class TcpWorker {
 		}
 		this.#admission.left(connection);
 		this.#parts.teller.ended(record, this.#parts.clock.monotonicMs());
-		this.#setCount("connections", this.#connections.size);
+		this.#setCount("connections", this.#connections.length);
 		this.#setCount("waiting", this.#admission.waiting);
+	}
+
+	#forget(connection: TcpConnection): void {
+		const last = this.#connections.pop();
+		if (last === undefined || last === connection) return;
+		this.#connections[connection.place] = last;
+		last.place = connection.place;
 	}
 
 	#fault(kind: TcpFaultKind, text: string, fields: object): void {
@@ -339,7 +350,10 @@ export class TcpWorker {
 	}
 
 	#sweep(): void {
-		for (const connection of this.#connections) connection.sweep();
+		// From the end: where one ends by it, the last takes its place, which had its turn.
+		for (let place = this.#connections.length - 1; place >= 0; place -= 1) {
+			this.#connections[place]?.sweep();
+		}
 		this.#admission.sweep();
 		this.#setCount("waiting", this.#admission.waiting);
 	}

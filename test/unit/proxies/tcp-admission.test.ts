@@ -17,6 +17,7 @@ function anAdmission({ connections = 2, waiting = 2, dialing = 100 } = {}) {
 	/** @param onStart what it does as soon as it is let in. */
 	const apply = (name: string, onStart: (self: Applicant) => void = () => {}) => {
 		const applicant: Applicant = {
+			isAdmitted: false,
 			start: () => {
 				events.push(`start ${name}`);
 				onStart(applicant);
