@@ -26,6 +26,9 @@ const HEAD_HEIGHT = 22;
 const GAP = 24;
 const MARGIN = 16;
 
+/** Its latency of a fork for each connection would make all other bars a line. */
+const OFF_SCALE: ReadonlySet<string> = new Set(["socat"]);
+
 /** Ours stand out, and what goes through no proxy stands back. */
 const COLOURS: Readonly<Record<string, string>> = {
 	direct: "#b9bec6",
@@ -68,7 +71,8 @@ function panelOf(
 ): readonly string[] {
 	const shown = contenders.flatMap((who) => {
 		const spread = figures[who];
-		return spread === undefined ? [] : [{ who, spread }];
+		if (spread === undefined || (better === "less" && OFF_SCALE.has(who))) return [];
+		return [{ who, spread }];
 	});
 	const full = Math.max(Number.MIN_VALUE, ...shown.map(({ spread }) => spread.max));
 	const scale = (PANEL_WIDTH - NAME_WIDTH - VALUE_WIDTH) / full;

@@ -3,29 +3,27 @@ import type { Results } from "./results.ts";
 import type { Spread } from "./statistics.ts";
 import type { TargetOutcome } from "./targets.ts";
 
+const NOTHING = "–";
+
 /** Medians, with the least and the most of all rounds. */
 export function figuresTable(results: Results, contenders: readonly string[]): string {
-	return align([
-		["", ...contenders],
-		...results.keys.map((key) => [
-			labelOf(key),
-			...contenders.map((who) => figureCell(results, key, who)),
-		]),
+	const lines = results.keys.map((key) => [
+		labelOf(key),
+		...contenders.map((who) => figureCell(results, key, who)),
 	]);
+	return align(withoutEmptyColumns([["", ...contenders], ...lines]));
 }
 
 /** How many times better one contender is than each other. */
 export function ratiosTable(results: Results, ours: string, contenders: readonly string[]): string {
 	const others = contenders.filter((who) => who !== ours);
-	return align([
-		[`${ours} to`, ...others],
-		...results.keys
-			.filter((key) => results.spread(key, ours) !== undefined)
-			.map((key) => [
-				labelOf(key),
-				...others.map((who) => spreadCell(results.ratio(key, ours, who), twoDigits)),
-			]),
-	]);
+	const lines = results.keys
+		.filter((key) => results.spread(key, ours) !== undefined)
+		.map((key) => [
+			labelOf(key),
+			...others.map((who) => spreadCell(results.ratio(key, ours, who), twoDigits)),
+		]);
+	return align(withoutEmptyColumns([[`${ours} to`, ...others], ...lines]));
 }
 
 /** What has to be reached, and whether it is. */
@@ -49,12 +47,12 @@ function labelOf(key: FigureKey): string {
 function figureCell(results: Results, key: FigureKey, who: string): string {
 	const spread = results.spread(key, who);
 	const failures = results.failures(key, who);
-	if (spread === undefined) return failures > 0 ? "failed" : "–";
+	if (spread === undefined) return failures > 0 ? "failed" : NOTHING;
 	return `${spreadCell(spread, threeFigures)}${failures > 0 ? ` ${failures} failed` : ""}`;
 }
 
 function spreadCell(spread: Spread | undefined, say: (value: number) => string): string {
-	if (spread === undefined) return "–";
+	if (spread === undefined) return NOTHING;
 	const [median, min, max] = [spread.median, spread.min, spread.max].map(say);
 	return min === max ? `${median}` : `${median} (${min}–${max})`;
 }
@@ -66,6 +64,15 @@ export function threeFigures(value: number): string {
 
 function twoDigits(value: number): string {
 	return value.toFixed(2);
+}
+
+/** Of contenders that took no part in any of the lines. */
+function withoutEmptyColumns(
+	lines: readonly (readonly string[])[],
+): readonly (readonly string[])[] {
+	const isFilled = (_: string, column: number) =>
+		column === 0 || lines.slice(1).some((line) => line[column] !== NOTHING);
+	return lines.map((line) => line.filter(isFilled));
 }
 
 function align(lines: readonly (readonly string[])[]): string {

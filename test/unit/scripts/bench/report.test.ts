@@ -69,6 +69,23 @@ describe("chartOf", () => {
 		expect(svg).not.toContain("processor time");
 	});
 
+	it("leaves socat out where its bar would make all others a line", () => {
+		const spread = { median: 1, min: 1, max: 1 };
+		const rows = aReport().rows.map((row) => ({
+			...row,
+			figures: { socat: spread, nginx: spread },
+		}));
+		const chart = (better: "more" | "less") =>
+			chartOf({
+				...aReport(),
+				contenders: ["socat", "nginx"],
+				rows: rows.map((row) => ({ ...row, better })),
+			});
+		expect(chart("more")).toContain(">socat<");
+		expect(chart("less")).not.toContain(">socat<");
+		expect(chart("less")).toContain(">nginx<");
+	});
+
 	it("is a picture of nothing where nothing of it was measured", () => {
 		expect(chartOf({ ...aReport(), rows: [] })).toMatch(/^<svg .*<\/svg>\n$/s);
 	});

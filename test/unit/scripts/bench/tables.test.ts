@@ -4,6 +4,7 @@ import { figuresTable, ratiosTable, targetsTable } from "../../../../scripts/ben
 import { cell, failedCell } from "./cells.ts";
 
 const results = new Results([
+	cell("new direct 1", { "new.rate": 17 }),
 	cell("new haproxy 1", { "new.rate": 10, "new.p99": 4 }),
 	cell("new syscall 1", { "new.rate": 15, "new.p99": 2 }),
 	cell("new haproxy 2", { "new.rate": 123.4, "new.p99": 6 }),
@@ -12,11 +13,11 @@ const results = new Results([
 ]);
 
 describe("figuresTable", () => {
-	it("shows medians and their spread, and what failed", () => {
-		expect(figuresTable(results, ["direct", "haproxy", "nginx", "syscall"])).toBe(
+	it("shows medians and their spread, what failed, and nobody who took no part", () => {
+		expect(figuresTable(results, ["direct", "haproxy", "nginx", "socat", "syscall"])).toBe(
 			[
 				"                      direct           haproxy   nginx        syscall",
-				"new connections, k/s       –   66.7 (10.0–123)  failed  15.0 1 failed",
+				"new connections, k/s    17.0   66.7 (10.0–123)  failed  15.0 1 failed",
 				"… p99, ms                  –  5.00 (4.00–6.00)  failed  2.00 1 failed",
 			].join("\n"),
 		);
@@ -25,11 +26,11 @@ describe("figuresTable", () => {
 
 describe("ratiosTable", () => {
 	it("shows how many times better one is", () => {
-		expect(ratiosTable(results, "syscall", ["haproxy", "nginx", "syscall"])).toBe(
+		expect(ratiosTable(results, "syscall", ["direct", "haproxy", "nginx", "syscall"])).toBe(
 			[
-				"syscall to            haproxy  nginx",
-				"new connections, k/s     1.50      –",
-				"… p99, ms                2.00      –",
+				"syscall to            direct  haproxy",
+				"new connections, k/s    0.88     1.50",
+				"… p99, ms                  –     2.00",
 			].join("\n"),
 		);
 	});
