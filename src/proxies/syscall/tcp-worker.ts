@@ -12,9 +12,10 @@ import type { TcpFaultKind } from "../tcp-faults.ts";
 import { createPathMeans } from "./byte-path.ts";
 import { Deadlines } from "./deadlines.ts";
 import { EPOLLET, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP, getsockname } from "./libc.ts";
-import { COUNTER_COUNT, COUNTERS, type WorkerSettings } from "./messages.ts";
+import type { WorkerSettings } from "./messages.ts";
 import { isOwnPort } from "./own-ports.ts";
 import { PipePool } from "./pipe-pool.ts";
+import { PlacedList } from "./placed-list.ts";
 import { Poller } from "./poller.ts";
 import { SharedTurn } from "./shared-turn.ts";
 import { SocketAddress } from "./socket-address.ts";
@@ -28,6 +29,7 @@ import {
 } from "./tcp-connection.ts";
 import { endpointAddress, startConnect } from "./tcp-sockets.ts";
 import type { Teller } from "./teller.ts";
+import { WorkerCounters } from "./worker-counters.ts";
 
 const CONNECTION_EVENTS = EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLRDHUP | EPOLLET;
 
@@ -59,11 +61,8 @@ export class TcpWorker {
 	readonly #deadlines = new Deadlines();
 	readonly #admission: TcpAdmission;
 	readonly #listeners = new Map<number, Listener>();
-	/**
-	 * In no order, each at its `place`. No Set: with a churn of thousands a second V8 makes its table anew
-	 * again and again, and each dropped table that has grown old keeps what was in it, and the next table.
-	 */
-	readonly #connections: TcpConnection[] = [];
+	readonly #connections = new PlacedList<TcpConnection>();
+	readonly #counters: WorkerCounters;
 	readonly #host: TcpConnectionHost;
 	readonly #localAddresses: LocalAddresses;
 	readonly #address = new SocketAddress();
@@ -80,6 +79,7 @@ export class TcpWorker {
 		const { shared, index } = settings;
 		const budget = shareOf(settings.descriptorLimit, shared.descriptors, index);
 		this.budget = budget;
+		this.#counters = new WorkerCounters(shared, index);
 		this.#parts = parts;
 		this.poller = new Poller(this.#closed);
 		this.opened(this.poller.fd);
@@ -145,7 +145,7 @@ export class TcpWorker {
 			now: () => clock.monotonicMs(),
 			random: Math.random,
 			turn: new SharedTurn(settings.shared.turns, turn),
-			onAffinityEviction: () => this.#count("affinityEvictions", 1),
+			onAffinityEviction: () => this.#counters.increase("affinityEvictions"),
 			onNews: (endpointKey, news) => this.#parts.onNews(id, endpointKey, news),
 		};
 	}
@@ -208,7 +208,9 @@ export class TcpWorker {
 	}
 
 	connections(): readonly LiveConnection[] {
-		return this.#connections.map((connection) => connection.describe());
+		const connections: LiveConnection[] = [];
+		this.#connections.visitAll((connection) => connections.push(connection.describe()));
+		return connections;
 	}
 
 	failing(): ReadonlyMap<number, readonly string[]> {
@@ -223,7 +225,7 @@ export class TcpWorker {
 	/** Ends everything so; the listening sockets stay open. */
 	stop(end: "stopped" | "relay-failed"): void {
 		for (const id of this.#listeners.keys()) this.release(id);
-		while (this.#connections.length > 0) this.#connections.at(-1)?.end(end);
+		this.#connections.visitAll((connection) => connection.end(end));
 		this.#pipes.clear();
 		this.#closed(this.poller.fd);
 		this.poller.close();
@@ -257,8 +259,8 @@ export class TcpWorker {
 		const { servicePort, balancer } = listener;
 		const client = { fd, address: from.address, port: from.port, servicePort, balancer };
 		const connection = new TcpConnection(this.newId(), client, this.#host);
-		connection.place = this.#connections.push(connection) - 1;
-		this.#setCount("connections", this.#connections.length);
+		this.#connections.add(connection);
+		this.#counters.set("connections", this.#connections.size);
 		this.#tellStart(connection.id, client);
 		this.poller.add(fd, CONNECTION_EVENTS, connection);
 		this.#accepted.push(connection);
@@ -281,7 +283,7 @@ export class TcpWorker {
 			// Its client may have gone since.
 			if (!connection.isOver) this.#admission.apply(connection);
 		}
-		this.#setCount("waiting", this.#admission.waiting);
+		this.#counters.set("waiting", this.#admission.waiting);
 	}
 
 	#dial(endpoint: Endpoint, connection: TcpConnection, hasBytes: boolean): Dialed {
@@ -317,24 +319,17 @@ export class TcpWorker {
 	}
 
 	#onEnd(connection: TcpConnection, record: ConnectionRecord): void {
-		this.#forget(connection);
+		this.#connections.remove(connection);
 		if (record.end === "overload") {
-			this.#count("overloadRefusals", 1);
+			this.#counters.increase("overloadRefusals");
 			this.#fault("refused", "too many wait for descriptors, or dial at once", {
 				service: record.service,
 			});
 		}
 		this.#admission.left(connection);
 		this.#parts.teller.ended(record, this.#parts.clock.monotonicMs());
-		this.#setCount("connections", this.#connections.length);
-		this.#setCount("waiting", this.#admission.waiting);
-	}
-
-	#forget(connection: TcpConnection): void {
-		const last = this.#connections.pop();
-		if (last === undefined || last === connection) return;
-		this.#connections[connection.place] = last;
-		last.place = connection.place;
+		this.#counters.set("connections", this.#connections.size);
+		this.#counters.set("waiting", this.#admission.waiting);
 	}
 
 	#fault(kind: TcpFaultKind, text: string, fields: object): void {
@@ -350,12 +345,9 @@ export class TcpWorker {
 	}
 
 	#sweep(): void {
-		// From the end: where one ends by it, the last takes its place, which had its turn.
-		for (let place = this.#connections.length - 1; place >= 0; place -= 1) {
-			this.#connections[place]?.sweep();
-		}
+		this.#connections.visitAll((connection) => connection.sweep());
 		this.#admission.sweep();
-		this.#setCount("waiting", this.#admission.waiting);
+		this.#counters.set("waiting", this.#admission.waiting);
 	}
 
 	#waitMs(maxWaitMs: number): number {
@@ -366,22 +358,7 @@ export class TcpWorker {
 	/** Unique over all workers, which have numbers of their own. */
 	newId(): string {
 		const { index, workers } = this.#parts.settings;
-		this.#count("lastId", 1);
-		return (this.#counter("lastId") * workers + index).toString(36);
-	}
-
-	#counter(name: keyof typeof COUNTERS): number {
-		const { shared, index } = this.#parts.settings;
-		return shared.counters[index * COUNTER_COUNT + COUNTERS[name]] ?? 0;
-	}
-
-	#count(name: keyof typeof COUNTERS, by: number): void {
-		this.#setCount(name, this.#counter(name) + by);
-	}
-
-	#setCount(name: keyof typeof COUNTERS, value: number): void {
-		const { shared, index } = this.#parts.settings;
-		shared.counters[index * COUNTER_COUNT + COUNTERS[name]] = value;
+		return (this.#counters.increase("lastId") * workers + index).toString(36);
 	}
 }
 
