@@ -42,7 +42,7 @@ export class TcpLab {
 	readonly log = aLog();
 	readonly counted: ServiceCounts[] = [];
 	starts = 0;
-	readonly #openBefore = openSockets();
+	readonly #openBefore = openDescriptors();
 	readonly #clients: Socket[] = [];
 	readonly #endpoints: { close(): Promise<void> }[] = [];
 
@@ -162,13 +162,18 @@ export class TcpLab {
 		const started = this.starts + this.countedSum("started");
 		expect(this.records.length + this.countedSum("ended")).toBe(started);
 		expect(new Set(this.records.map(({ id }) => id)).size).toBe(this.records.length);
-		await until(() => openSockets() <= this.#openBefore, "sockets to be closed");
+		await until(() => openDescriptors() <= this.#openBefore, "descriptors to be closed");
 	}
 
 	/** Of connections that were counted and not told of. */
 	countedSum(of: "started" | "ended" | "bytesOut"): number {
 		return this.counted.reduce((total, { counts }) => total + counts[of], 0);
 	}
+}
+
+/** Descriptors that this process has open: sockets, pipes and whatever else. */
+function openDescriptors(): number {
+	return readdirSync("/proc/self/fd").length;
 }
 
 /** Sockets that this process has open. */
