@@ -1,0 +1,166 @@
+import { afterEach, beforeEach, describe, expect, test as it } from "vitest";
+import { DescriptorBudget } from "../../../../src/proxies/descriptor-budget.ts";
+import {
+	BytePath,
+	createPathMeans,
+	type PathMeans,
+	type Pumped,
+} from "../../../../src/proxies/syscall/byte-path.ts";
+import {
+	accept4,
+	close,
+	EAGAIN,
+	recv,
+	SHUT_WR,
+	send,
+	setResetOnClose,
+	shutdown,
+	splice,
+} from "../../../../src/proxies/syscall/libc.ts";
+import { type Pipe, PipePool } from "../../../../src/proxies/syscall/pipe-pool.ts";
+import { SocketAddress } from "../../../../src/proxies/syscall/socket-address.ts";
+import { codeOf } from "../../../../src/proxies/syscall/system-error.ts";
+import { openListenSockets, startConnect } from "../../../../src/proxies/syscall/tcp-sockets.ts";
+import { someBytes } from "../../../conformance/tcp-lab.ts";
+import { anAddress } from "../builders.ts";
+
+const LOOPBACK = anAddress("127.0.0.1");
+const BLOCK = someBytes(256 * 1024);
+
+/** Both ends of a connection. */
+interface Connection {
+	readonly near: number;
+	readonly far: number;
+}
+
+describe("BytePath with bytes in its pipe", () => {
+	const open = new Set<number>();
+	let pipes: PipePool;
+	let means: PathMeans;
+	let sender: Connection;
+	let receiver: Connection;
+	let path: BytePath;
+	beforeEach(() => {
+		pipes = new PipePool(
+			new DescriptorBudget(1000),
+			() => {},
+			() => {},
+		);
+		means = createPathMeans(pipes);
+		sender = aConnection();
+		receiver = aConnection();
+		path = new BytePath(sender.far, receiver.near);
+	});
+	afterEach(() => {
+		path.release(means);
+		pipes.clear();
+		for (const fd of open) close(fd);
+		open.clear();
+	});
+
+	function aConnection(): Connection {
+		const { fds, port } = openListenSockets({ family: "ipv4", address: LOOPBACK, port: 0 }, 1);
+		const [listening = -1] = fds;
+		const near = startConnect(new SocketAddress().set("ipv4", LOOPBACK, port));
+		const far = accept4(listening, new SocketAddress().bytes);
+		close(listening);
+		for (const fd of [near, far]) {
+			expect(fd).toBeGreaterThan(0);
+			open.add(fd);
+		}
+		return { near, far };
+	}
+
+	function reset(fd: number): void {
+		setResetOnClose(fd);
+		close(fd);
+		open.delete(fd);
+	}
+
+	/** Sends until nobody takes any more: then bytes wait everywhere, in the pipe too. */
+	function fill(): Pumped {
+		for (;;) {
+			const sent = send(sender.near, BLOCK, BLOCK.length);
+			path.isReadable = true;
+			const pumped = path.pump(means, false);
+			if (sent === -EAGAIN && path.isHeldBack) return pumped;
+			expect(["waits", "more"]).toContain(pumped);
+		}
+	}
+
+	/** Takes what has come to the receiver. @returns how many bytes. */
+	function take(): number {
+		const into = Buffer.alloc(BLOCK.length);
+		let bytes = 0;
+		let count = recv(receiver.far, into, into.length);
+		for (; count > 0; count = recv(receiver.far, into, into.length)) bytes += count;
+		return bytes;
+	}
+
+	/** Takes and pumps until there is no more to it. */
+	function drain(): { readonly pumped: Pumped; readonly bytes: number } {
+		let bytes = 0;
+		for (;;) {
+			bytes += take();
+			path.isWritable = true;
+			path.isReadable = true;
+			const pumped = path.pump(means, false);
+			if (pumped !== "waits" && pumped !== "more") return { pumped, bytes: bytes + take() };
+		}
+	}
+
+	/** What the next one who takes a pipe finds in it. */
+	function takeAndLook(): { readonly pipe: Pipe; readonly found: number } {
+		const pipe = pipes.take() ?? expect.unreachable("no pipe");
+		const to = aConnection();
+		return { pipe, found: splice(pipe.readFd, to.near, pipe.capacity) };
+	}
+
+	it("goes on where it was when the other side takes some", () => {
+		expect(fill()).toBe("waits");
+		const before = path.bytes;
+		expect(take()).toBeGreaterThan(0);
+		path.isWritable = true;
+		path.isReadable = true;
+		path.pump(means, false);
+		expect(path.bytes).toBeGreaterThan(before);
+	});
+
+	it.each([
+		["ECONNRESET", () => {}],
+		// It had said its end before: then the kernel calls it so.
+		["EPIPE", () => shutdown(receiver.far, SHUT_WR)],
+	])("fails with %s when the receiver resets", (code, before) => {
+		fill();
+		before();
+		reset(receiver.far);
+		path.isWritable = true;
+		expect(path.pump(means, false)).toBe("write-failed");
+		expect(codeOf(path.failure)).toBe(code);
+	});
+
+	it("fails with ECONNRESET when the sender resets, once what it had sent is passed on", () => {
+		fill();
+		reset(sender.near);
+		const sent = drain();
+		expect(sent.pumped).toBe("read-failed");
+		expect(codeOf(path.failure)).toBe("ECONNRESET");
+		expect(sent.bytes).toBe(path.bytes);
+	});
+
+	it("never leaves them to the next one who takes a pipe", () => {
+		fill();
+		reset(receiver.far);
+		path.isWritable = true;
+		path.pump(means, false);
+		path.release(means);
+		expect(takeAndLook().found).toBe(-EAGAIN);
+	});
+
+	it("gives its pipe to the next one when nothing is left in it", () => {
+		fill();
+		shutdown(sender.near, SHUT_WR);
+		expect(drain().pumped).toBe("over");
+		expect(takeAndLook().found).toBe(-EAGAIN);
+	});
+});
