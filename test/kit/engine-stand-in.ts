@@ -1,17 +1,21 @@
+import type { EngineOptions } from "../../src/proxies/engine-options.ts";
 import { createStreamEngine } from "../../src/proxies/stream/stream-engine.ts";
+import { createSyscallEngine } from "../../src/proxies/syscall/syscall-engine.ts";
 import { silentLog } from "../../src/shared/log.ts";
 import { anEndpointAt, aServicePort } from "../unit/proxies/builders.ts";
 
 /**
  * The engine alone, for tests of what only the kernel of a lab can do to its sockets: one ServicePort
  * per endpoint, no packet rules; clients dial the proxy ports. Logs "ready" with the ports in order,
- * and each record as the daemon does. `engine-stand-in.ts 10.2.1.2:8080 10.2.2.2:8080`
+ * and each record as the daemon does. `engine-stand-in.ts syscall 10.2.1.2:8080 10.2.2.2:8080`
  */
 const log = (msg: string, fields: object) => {
 	process.stdout.write(`${JSON.stringify({ level: "info", ...fields, msg })}\n`);
 };
 
-const engine = createStreamEngine({
+const [name, ...endpoints] = process.argv.slice(2);
+
+const options: EngineOptions = {
 	bindAddress: undefined,
 	udpAddress: () => undefined,
 	portRange: undefined,
@@ -25,12 +29,13 @@ const engine = createStreamEngine({
 		onCounted: () => {},
 	},
 	log: silentLog,
-});
+};
+const engine = name === "stream" ? createStreamEngine(options) : createSyscallEngine(options);
 
 const { bindings, problems } = await engine.reconcile(
-	process.argv.slice(2).map((endpoint) => {
+	endpoints.map((endpoint) => {
 		const [host = "", port = ""] = endpoint.split(":");
-		return aServicePort({ name: host, endpoints: [anEndpointAt(host, Number(port))] });
+		return aServicePort({ name: endpoint, endpoints: [anEndpointAt(host, Number(port))] });
 	}),
 );
 for (const { error } of problems) throw error;

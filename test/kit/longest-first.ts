@@ -21,6 +21,7 @@ const LONGEST = [
 	"daemon-kubernetes",
 	"daemon-lifecycle",
 	"daemon-unnumbered-interface",
+	"vanished-peer",
 ] as const;
 
 /** Unit tests come before integration tests, each kind of theirs by itself. */
