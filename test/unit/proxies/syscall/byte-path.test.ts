@@ -49,7 +49,7 @@ describe("BytePath with bytes in its pipe", () => {
 		means = createPathMeans(pipes);
 		sender = aConnection();
 		receiver = aConnection();
-		path = new BytePath(sender.far, receiver.near);
+		path = new BytePath(sender.far, receiver.near, false);
 	});
 	afterEach(() => {
 		path.release(means);
@@ -61,7 +61,7 @@ describe("BytePath with bytes in its pipe", () => {
 	function aConnection(): Connection {
 		const { fds, port } = openListenSockets({ family: "ipv4", address: LOOPBACK, port: 0 }, 1);
 		const [listening = -1] = fds;
-		const near = startConnect(new SocketAddress().set("ipv4", LOOPBACK, port));
+		const near = startConnect(new SocketAddress().set("ipv4", LOOPBACK, port), false);
 		const far = accept4(listening, new SocketAddress().bytes);
 		close(listening);
 		for (const fd of [near, far]) {

@@ -1,9 +1,10 @@
+import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { afterEach, beforeEach, describe, expect, test as it } from "vitest";
 import { createSyscallEngine } from "../../../../src/proxies/syscall/syscall-engine.ts";
 import type { Endpoint } from "../../../../src/services/service-port.ts";
 import type { TestEndpoint } from "../../../conformance/tcp-endpoints.ts";
-import { countsOf, endOf, TcpLab, until } from "../../../conformance/tcp-lab.ts";
+import { countsOf, endOf, readToEnd, TcpLab, until } from "../../../conformance/tcp-lab.ts";
 import { anEndpointAt, aServicePort } from "../builders.ts";
 
 const BY_CLIENT = { type: "ClientIP", timeoutMs: 60_000 } as const;
@@ -52,6 +53,32 @@ describe("connections that nobody wants to hear of", () => {
 		expect(lab.countedSum("started")).toBe(4);
 		expect(lab.countedSum("ended")).toBe(3);
 		expect(lab.countedSum("bytesOut")).toBe(15);
+	});
+});
+
+/** Sends as the FTP and Telnet of old do; Node cannot. */
+const URGENT_CLIENT = `
+	use Socket;
+	socket(my $s, PF_INET, SOCK_STREAM, 0) or die;
+	connect($s, sockaddr_in($ARGV[0], inet_aton("127.0.0.1"))) or die;
+	send($s, "before", 0);
+	send($s, "!", MSG_OOB);
+	send($s, "after", 0);
+`;
+const hasPerl = spawnSync("perl", ["-e", "use Socket"]).status === 0;
+
+describe("a client that sends an urgent byte", () => {
+	it.skipIf(!hasPerl)("loses nothing of what is before and after it", async () => {
+		const received: Promise<Buffer>[] = [];
+		const taker = await lab.endpoint((socket) => {
+			received.push(readToEnd(socket));
+			socket.end();
+		});
+		const { bindings } = await lab.reconcile(aServicePort({ endpoints: [taker.endpoint] }));
+		const client = spawn("perl", ["-e", URGENT_CLIENT, String(bindings[0]?.proxyPort)]);
+		await once(client, "exit");
+		await until(() => received.length === 1, "the client");
+		expect(String(await received[0])).toBe("beforeafter");
 	});
 });
 
