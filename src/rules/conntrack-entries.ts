@@ -20,6 +20,8 @@ export interface UdpExpectation {
 	readonly gone: readonly UdpTarget[];
 	/** Undefined: cannot be told. */
 	clientsAt(source: string): "inside" | "outside" | undefined;
+	/** Whether this node has the address. */
+	isOwn(address: string): boolean;
 }
 
 /** original source, then original destination, marks, then the same of the answer. */
@@ -45,9 +47,10 @@ export function parseConntrackLine(line: string): ConntrackEntry | undefined {
  * Makes the test for entries that keep a flow on a wrong target.
  *
  * Stale is an entry for an address and port that we serve which does not lead to the present proxy
- * port (made before the rule was there, or for another proxy port), any entry for one that refuses
- * now (its next packet must be a new one to be rejected), and an entry for one that we do not serve
- * any more if it leads to where we listened. All others are somebody else's.
+ * port (made before the rule was there, for another proxy port, or when the node had other addresses),
+ * any entry for one that refuses now (its next packet must be a new one to be rejected), and an entry
+ * for one that we do not serve any more if it leads to where we listened. All others are somebody
+ * else's.
  */
 export function staleTest(expectation: UdpExpectation): (entry: ConntrackEntry) => boolean {
 	const wanted = bySlot(expectation.current);
@@ -62,7 +65,11 @@ export function staleTest(expectation: UdpExpectation): (entry: ConntrackEntry) 
 		const own = targets.every(({ clients }) => clients === "all")
 			? targets
 			: targetsFor(targets, expectation.clientsAt(entry.originalSource));
-		return own.length > 0 && !own.some((target) => target.serves && leadsTo(entry, target));
+		const isRight = (target: UdpTarget): boolean =>
+			target.serves &&
+			leadsTo(entry, target) &&
+			(target.listenAddress !== undefined || expectation.isOwn(entry.replySource));
+		return own.length > 0 && !own.some(isRight);
 	};
 }
 
@@ -113,6 +120,11 @@ function leadsTo(
 ): boolean {
 	if (entry.replyPort !== target.proxyPort) return false;
 	return target.listenAddress === undefined
-		? entry.replySource !== entry.originalDestination
+		? isTranslated(entry)
 		: entry.replySource === target.listenAddress;
+}
+
+/** A node port that is redirected may keep its address. */
+function isTranslated(entry: ConntrackEntry): boolean {
+	return entry.replySource !== entry.originalDestination || entry.replyPort !== entry.originalPort;
 }

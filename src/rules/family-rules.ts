@@ -1,3 +1,4 @@
+import { ipFamilyOf } from "../services/address.ts";
 import type { ServicePortKey } from "../services/service-port.ts";
 import { UserProxyError } from "../shared/errors.ts";
 import { type Jump, ownChainsOf, TABLES, type TableName } from "./chains.ts";
@@ -99,7 +100,13 @@ export class FamilyRules {
 	 */
 	async apply(plan: FamilyPlan, signal: AbortSignal): Promise<boolean> {
 		this.#wanted = plan;
-		if (this.#applied?.plan.text === plan.text) return false;
+		const applied = this.#applied;
+		if (applied?.plan.text === plan.text) {
+			// The same rules, and yet flows may be wrong: of a node that has other addresses now.
+			this.#applied = { ...applied, plan };
+			if (!hasSameFlows(applied.plan, plan)) this.#expectFlows(plan, applied.plan.udp);
+			return false;
+		}
 		const saved = await this.#read(signal);
 		if (plan.bindings.length === 0 && holdsNothingOfOurs(saved)) {
 			await this.#removeUnseen(saved, signal);
@@ -265,18 +272,16 @@ export class FamilyRules {
 		const old = this.#applied?.plan;
 		this.#applied = { plan, baseline: baselineOf(now) };
 		this.#inForce = plan.keys;
-		// Capture was switched off: flows that there are may go on.
-		if (plan.keys.size < plan.bindings.length) return;
 		// With an old plan that equals the new one somebody had changed the rules: flows that began
 		// meanwhile have no or another target.
-		if (old !== undefined && old.text !== plan.text && sameUdp(old, plan)) return;
-		const {
-			family,
-			udp,
-			wanted: { network },
-		} = plan;
-		const gone = old?.udp ?? previousUdpTargets(previousBindings(before, family));
-		this.#cleaner.expect(udp, gone, network);
+		if (old !== undefined && old.text !== plan.text && hasSameFlows(old, plan)) return;
+		this.#expectFlows(plan, old?.udp ?? previousUdpTargets(previousBindings(before, plan.family)));
+	}
+
+	#expectFlows(plan: FamilyPlan, gone: readonly UdpTarget[]): void {
+		// Capture was switched off: flows that there are may go on.
+		if (plan.keys.size < plan.bindings.length) return;
+		this.#cleaner.expect(plan.udp, gone, plan.wanted.network);
 	}
 
 	async #read(signal: AbortSignal): Promise<SavedRules> {
@@ -290,7 +295,18 @@ function holdsTheSame(table: TableName, before: SavedRules, now: SavedRules): bo
 	);
 }
 
-function sameUdp(old: FamilyPlan, plan: FamilyPlan): boolean {
+/** Whether UDP flows that are right by one plan are right by the other. */
+function hasSameFlows(old: FamilyPlan, plan: FamilyPlan): boolean {
+	if (old.text === plan.text && old.wanted.network === plan.wanted.network) return true;
 	const text = ({ udp }: FamilyPlan) => udp.map((target) => JSON.stringify(target)).join("\n");
-	return text(old) === text(plan);
+	return text(old) === text(plan) && !strandsFlows(old, plan);
+}
+
+/** A listener on all addresses served a flow at whichever the node had: it hangs once the node has that no more. */
+function strandsFlows(old: FamilyPlan, { family, udp, wanted }: FamilyPlan): boolean {
+	const lost = old.wanted.network.addresses.difference(wanted.network.addresses);
+	return (
+		lost.values().some((address) => ipFamilyOf(address) === family) &&
+		udp.some(({ listenAddress }) => listenAddress === undefined)
+	);
 }

@@ -114,6 +114,7 @@ export class UdpFlowCleaner {
 			current,
 			gone: [...this.#gone.values()],
 			clientsAt: (source) => clientsAt(source, this.#network),
+			isOwn: (address) => isOwn(address, this.#network),
 		});
 	}
 
@@ -185,4 +186,10 @@ function clientsAt(
 	if (address === undefined) return undefined;
 	if (addresses.has(address) || isInAnyRange(address, pods.ranges)) return "inside";
 	return pods.interfaces.length > 0 ? undefined : "outside";
+}
+
+/** While no address of the node is known, any may be its own. */
+function isOwn(text: string, { addresses }: NodeNetwork): boolean {
+	const address = parseIpAddress(text);
+	return addresses.size === 0 || (address !== undefined && addresses.has(address));
 }

@@ -117,11 +117,27 @@ it.each([
 		[],
 		true,
 	],
+	[
+		"leads to an address that the node has lost, with a listener on all addresses",
+		entry({ replySource: "10.8.0.1" }),
+		[{ ...dns, listenAddress: undefined }],
+		[],
+		true,
+	],
+	[
+		"is for a removed ServicePort, and leads to an address that the node has lost",
+		entry({ replySource: "10.8.0.1", replyPort: 29_999 }),
+		[],
+		[past],
+		true,
+	],
 ])("an entry that %s (case 2g, case 4c)", (_, found, current, gone, isStale) => {
+	const own = new Set(["10.1.0.1", "192.168.77.1", "127.0.0.1"]);
 	const expectation = {
 		current: udpTargets(current, "ipv4", PLAIN_NETWORK),
 		gone,
 		clientsAt: () => undefined,
+		isOwn: (address: string) => own.has(address),
 	};
 	expect([found].filter(staleTest(expectation))).toEqual(isStale ? [found] : []);
 });
@@ -134,6 +150,29 @@ it("deletionArgs() names exactly the wrong target (classic 9.1.29, 9.7.2)", () =
 	expect(deletionArgs(entry(), "ipv4").join(" ")).toBe(
 		"-D -f ipv4 -p udp --orig-dst 10.96.0.53 --dport 53 --reply-src 10.1.0.1 --reply-port-src 30053",
 	);
+});
+
+describe("an entry for a node port that is redirected to the address that was dialed", () => {
+	const port = { protocol: "udp", port: 53, nodePort: 30_053, proxyPort: 40_001 } as const;
+	const network: NodeNetwork = { ...PLAIN_NETWORK, addresses: new Set([anAddress("10.1.0.1")]) };
+	const targets = udpTargets([aBinding(port)], "ipv4", network);
+	const found = entry({
+		originalDestination: "10.1.0.1",
+		originalPort: 30_053,
+		replySource: "10.1.0.1",
+		replyPort: 40_001,
+	});
+	const isStale = (current: readonly UdpTarget[], gone: readonly UdpTarget[], each = found) =>
+		staleTest({ current, gone, clientsAt: () => undefined, isOwn: () => true })(each);
+
+	it("is right while it is served, and stale once it is not", () => {
+		expect(isStale(targets, [])).toBe(false);
+		expect(isStale([], targets)).toBe(true);
+	});
+
+	it("is stale where it was made before the rule", () => {
+		expect(isStale(targets, [], { ...found, replyPort: 30_053 })).toBe(true);
+	});
 });
 
 describe("an entry for an address whose clients a policy parts", () => {
@@ -160,6 +199,7 @@ describe("an entry for an address whose clients a policy parts", () => {
 			current: udpTargets(bindings, "ipv4", network),
 			gone: [],
 			clientsAt: (source) => new Map<string, "inside" | "outside">(PLACES).get(source),
+			isOwn: () => true,
 		})(entry({ originalDestination: "198.51.100.7", ...found }));
 
 	it.each([
@@ -211,7 +251,12 @@ describe("previousUdpTargets()", () => {
 			{ ...found, protocol: "tcp", address: undefined, listenAddress: undefined },
 		]);
 		expect(gone).toHaveLength(1);
-		const isStale = staleTest({ current: [], gone, clientsAt: () => undefined });
+		const isStale = staleTest({
+			current: [],
+			gone,
+			clientsAt: () => undefined,
+			isOwn: () => true,
+		});
 		const left = entry({ originalPort: 30_053, replyPort: 40_001 });
 		expect(isStale({ ...left, originalDestination: "10.3.0.1" })).toBe(true);
 		expect(isStale({ ...left, originalDestination: "10.7.0.1" })).toBe(true);

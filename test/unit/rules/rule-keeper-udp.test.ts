@@ -2,8 +2,9 @@ import { setImmediate } from "node:timers/promises";
 import { beforeEach, expect, it } from "vitest";
 import { CommandError } from "../../../src/rules/command-error.ts";
 import type { RuleKeeper } from "../../../src/rules/rule-keeper.ts";
+import { type NodeNetwork, PLAIN_NETWORK } from "../../../src/services/node-network.ts";
 import type { Binding } from "../../../src/services/service-port.ts";
-import { aBinding, wantedRules } from "../../kit/bindings.ts";
+import { aBinding, anAddress, wantedRules } from "../../kit/bindings.ts";
 import { FakeXtables } from "../../kit/fake-xtables.ts";
 import { dns, keeperOn, shop, states, web } from "../../kit/keeper.ts";
 
@@ -38,6 +39,34 @@ it("UDP flows are looked at when UDP rules have changed, and at no other time (c
 	expect(await listings()).toBe(2);
 	await keeper.apply(wantedRules([shop]), signal);
 	expect(await listings()).toBe(3);
+});
+
+it("flows that were led to an address which the node has lost are freed, though no rule has changed", async () => {
+	const on = (...addresses: string[]): NodeNetwork => ({
+		...PLAIN_NETWORK,
+		addresses: new Set(addresses.map(anAddress)),
+	});
+	const everywhere = { ...dns, listenAddress: undefined };
+	const cleaned = async (binding: Binding, network: NodeNetwork) => {
+		expect(await states(keeper.apply(wantedRules([binding], network), signal))).toContain("intact");
+		host.ran.length = 0;
+		await keeper.cleanFlows(signal);
+		return host.ran.map((command) => command.split(" -f")[0]);
+	};
+	const [both, other] = [on("10.1.0.1", "10.3.0.1", "fe80::1"), on("10.3.0.1", "fe80::1")];
+	expect(await cleaned(everywhere, both)).toEqual(["conntrack -L"]);
+	host.conntrack = [flow(30_053), flow(30_053, "10.3.0.1")];
+	expect(await cleaned(everywhere, both)).toEqual([]);
+	expect(await cleaned(everywhere, other)).toEqual(["conntrack -L", "conntrack -R -"]);
+	expect(host.deletions.join("")).toContain("--reply-src 10.1.0.1 ");
+	expect(host.deletions.join("")).not.toContain("--reply-src 10.3.0.1 ");
+	// Again, and one of the other family.
+	expect(await cleaned(everywhere, on("10.3.0.1", "fe80::1"))).toEqual([]);
+	expect(await cleaned(everywhere, on("10.3.0.1"))).toEqual([]);
+	// One more address takes nothing from anybody, and nothing else leads to an address that goes.
+	expect(await cleaned(everywhere, both)).toEqual([]);
+	expect(await cleaned(dns, both)).toEqual(["conntrack -L", "conntrack -R -"]);
+	expect(await cleaned(dns, other)).toEqual([]);
 });
 
 it("a conntrack that hangs holds up no change of the rules", async () => {
