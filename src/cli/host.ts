@@ -46,7 +46,7 @@ export type LastResort = "uncaughtException" | "unhandledRejection";
 export interface NodeLook {
 	readonly view: NodeView;
 	readonly network: NodeNetwork;
-	/** The node's own address that UDP proxies of a family bind to. */
+	/** The node's own address that UDP listeners of a family bind to, with the engine `stream`. */
 	udpAddress(family: IpFamily): IpAddress | undefined;
 }
 
@@ -65,4 +65,6 @@ interface Doors {
 	gatherFacts(config: Config, signal: AbortSignal): Promise<HostFacts>;
 	/** What the daemon would make of this node's network. */
 	lookAtNode(config: Config, node: NodeInfo | undefined): NodeLook;
+	/** What would relay. */
+	relayEngine(config: Config): Promise<"stream" | "syscall">;
 }

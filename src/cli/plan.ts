@@ -41,8 +41,11 @@ export async function planCommand(
 		host.out("# --rules none: no packet rules\n");
 		return EXIT_FINE;
 	}
-	const { bindings, problems } = assumeBindings(servicePorts, config, (family) =>
-		look.udpAddress(family),
+	const udpAddress = (family: IpFamily) => look.udpAddress(family);
+	const { bindings, problems } = assumeBindings(
+		servicePorts,
+		config,
+		(await host.doors.relayEngine(config)) === "stream" ? udpAddress : undefined,
 	);
 	for (const problem of problems) complain(host, `plan: ${problem}`);
 	const healthCheckPorts = plan.healthChecks.map(({ port }) => port);
@@ -62,21 +65,25 @@ function familyText(wanted: WantedRules, family: IpFamily): string {
 	return [
 		`# ${family}: input of ${program} --noflush on a host without rules of ours\n`,
 		...ports,
-		...(wanted.network.arrivalAddress[family] === undefined
+		...(wanted.network.arrivalAddress.tcp[family] === undefined
 			? []
 			: ["# this node has interfaces without an address: arriving TCP is led by DNAT\n"]),
 		restoreText(planRules(wanted, family), parseSavedRules("")),
 	].join("");
 }
 
-/** What the listeners would report, had each the next port. */
+/**
+ * What the listeners would report, had each the next port.
+ *
+ * @param udpAddress where UDP listeners of a family are bound; undefined: to all addresses, as others.
+ */
 export function assumeBindings(
 	servicePorts: readonly ServicePort[],
 	config: Config,
-	udpAddress: (family: IpFamily) => IpAddress | undefined,
+	udpAddress: ((family: IpFamily) => IpAddress | undefined) | undefined,
 ): { readonly bindings: readonly Binding[]; readonly problems: readonly string[] } {
 	const addresses = Object.fromEntries(
-		IP_FAMILIES.map((family) => [family, config.bindAddress ?? udpAddress(family)]),
+		IP_FAMILIES.map((family) => [family, config.bindAddress ?? udpAddress?.(family)]),
 	);
 	const bindings: Binding[] = [];
 	const problems: string[] = [];
@@ -86,7 +93,7 @@ export function assumeBindings(
 		const { name, protocol, family } = servicePort;
 		const listenAddress = protocol === "udp" ? addresses[family] : config.bindAddress;
 		const proxyPort = next;
-		if (protocol === "udp" && listenAddress === undefined) {
+		if (protocol === "udp" && udpAddress !== undefined && listenAddress === undefined) {
 			problems.push(`${name} is left out: this node has no ${family} address for UDP`);
 		} else if (!isPort(proxyPort) || proxyPort > last) {
 			problems.push(`${name} is left out: no proxy port is left`);

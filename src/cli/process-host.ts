@@ -65,6 +65,7 @@ export function processHost(early: Set<string>): Host {
 					signal,
 				),
 			lookAtNode,
+			relayEngine,
 		},
 	};
 }
@@ -77,6 +78,12 @@ function hostLook() {
 async function openDaemon(config: Config, options: DaemonOptions): Promise<Daemon> {
 	const { startDaemon } = await import("../daemon/daemon.ts");
 	return startDaemon(config, options);
+}
+
+/** Loaded only for `plan`: it brings both engines with it. */
+async function relayEngine(config: Config): Promise<"stream" | "syscall"> {
+	const { engineNameFor } = await import("../daemon/engine.ts");
+	return await engineNameFor(config);
 }
 
 function lookAtNode(config: Config, info: NodeInfo | undefined): NodeLook {

@@ -3,7 +3,7 @@ import { restoreText } from "../rules/restore-text.ts";
 import { parseSavedRules } from "../rules/saved-rules.ts";
 import { type IpAddress, type IpFamily, ipFamilyOf, parseIpAddress } from "../services/address.ts";
 import { rangeOf } from "../services/ip-range.ts";
-import type { NodeNetwork } from "../services/node-network.ts";
+import { type NodeNetwork, PLAIN_NETWORK } from "../services/node-network.ts";
 import { toPort } from "../services/port.ts";
 import { type Binding, type Protocol, servicePortKey } from "../services/service-port.ts";
 
@@ -23,7 +23,7 @@ export function sampleRules(family: IpFamily): string {
 		),
 	);
 	const network: NodeNetwork = {
-		arrivalAddress: { ipv4: undefined, ipv6: undefined },
+		...PLAIN_NETWORK,
 		addresses: new Set([address]),
 		nodePorts: { ranges: { ipv4: "all", ipv6: "all" }, onLoopback: false },
 		pods: { ranges: [rangeOf(address)], interfaces: ["sample+"] },
@@ -55,7 +55,8 @@ function sample(
 		],
 		nodePort: { port: toPort(30_000 + number), clients: "all" },
 		proxyPort: toPort(40_000 + number),
-		listenAddress: protocol === "udp" ? address : undefined,
+		// Of listeners on all addresses and on one.
+		listenAddress: protocol === "udp" && verdict === "serve" ? address : undefined,
 		verdict,
 	};
 }

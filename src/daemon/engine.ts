@@ -28,12 +28,15 @@ export async function openEngine(config: Config, parts: EngineParts): Promise<Re
 	const { node, hooks, log } = parts;
 	const options: EngineOptions = {
 		...relayOptionsOf(config),
-		udpAddress: (family) => node.addressOf(family),
 		preferredPorts: await findPreferredPorts(parts),
 		hooks,
 		log: log.child({ room: "proxies" }),
 	};
-	if (config.relay !== "syscall") return createStreamEngine(options);
+	if (config.relay !== "syscall")
+		return createStreamEngine({
+			...options,
+			udpAddress: (family) => node.addressOf(family),
+		});
 	try {
 		// Not at the top: where the library for system calls is missing, it cannot even be loaded.
 		const { createSyscallEngine } = await import("../proxies/syscall/syscall-engine.ts");
@@ -41,6 +44,11 @@ export async function openEngine(config: Config, parts: EngineParts): Promise<Re
 	} catch (error) {
 		throw new NoSyscallEngineError(error);
 	}
+}
+
+/** The engine that {@link openEngine} would take. */
+export function engineNameFor({ relay }: Config): Promise<RelayEngine["name"]> {
+	return Promise.resolve(relay === "syscall" ? "syscall" : "stream");
 }
 
 /** `--relay syscall` where that engine cannot work. */

@@ -18,7 +18,8 @@ export interface NodeAddressInputs {
 }
 
 /**
- * Chooses the one node address that UDP proxies of a family bind to and packet rules point at.
+ * Chooses the one node address of a family that packet rules point at where they have to name one, and
+ * that listeners bind to which cannot be on all of them.
  *
  * Any address of the node serves, on whichever interface: packets for it are local all the same.
  * So what counts is that it stays: the one in use, else the one by which the cluster knows the

@@ -50,7 +50,7 @@ const MAX_NAMED = 10;
 
 /**
  * What this node's network is like, as last looked up: for the model a {@link NodeView}, for the rules
- * a {@link NodeNetwork}, for UDP listeners an address. Each is the same object until it means
+ * a {@link NodeNetwork}, for listeners that need one an address. Each is the same object until it means
  * something else.
  */
 export class NodeWatch {
@@ -78,7 +78,7 @@ export class NodeWatch {
 		});
 	}
 
-	/** The address that UDP listeners of a family bind to; undefined while there is none. */
+	/** The address of a family that is to stay, see {@link chooseNodeAddress}; undefined while there is none. */
 	addressOf(family: IpFamily): IpAddress | undefined {
 		return this.#chosen[family];
 	}
@@ -153,7 +153,7 @@ export class NodeWatch {
 		const next = { ipv4: choose("ipv4"), ipv6: choose("ipv6") };
 		if (IP_FAMILIES.every((family) => next[family] === this.#chosen[family])) return;
 		const fields = { was: this.#chosen, now: next };
-		this.#options.log.info(fields, "node addresses for UDP proxies");
+		this.#options.log.info(fields, "node addresses chosen");
 		this.#chosen = next;
 	}
 
@@ -193,7 +193,10 @@ export class NodeWatch {
 			this.#needsDnat[family] ? this.#chosen[family] : undefined;
 		const primary = primaryAddresses(info?.addresses ?? [], this.#chosen);
 		const network: NodeNetwork = {
-			arrivalAddress: { ipv4: arrival("ipv4"), ipv6: arrival("ipv6") },
+			arrivalAddress: {
+				tcp: { ipv4: arrival("ipv4"), ipv6: arrival("ipv6") },
+				udp: this.#chosen,
+			},
 			addresses: new Set(addresses),
 			nodePorts: nodePortAddresses(config.nodePortAddresses, config.localhostNodePorts, primary),
 			pods: podSources(config.localDetection, info?.podRanges ?? []),

@@ -1,4 +1,4 @@
-import { type IpAddress, type IpFamily, ipFamilyOf } from "../services/address.ts";
+import { type IpAddress, ipFamilyOf } from "../services/address.ts";
 import type { Port } from "../services/port.ts";
 import type { ServicePort } from "../services/service-port.ts";
 import type { Clock } from "../shared/clock.ts";
@@ -11,11 +11,6 @@ import type { UdpLimits } from "./listener.ts";
 export interface EngineOptions {
 	/** The one address to listen on; undefined: every address of a ServicePort's family. */
 	readonly bindAddress: IpAddress | undefined;
-	/**
-	 * The node's address that UDP listeners of a family bind to, asked at each reconcile; undefined:
-	 * every address.
-	 */
-	udpAddress(family: IpFamily): IpAddress | undefined;
 	/** Both ends included; undefined: the kernel chooses. */
 	readonly portRange: { readonly first: Port; readonly last: Port } | undefined;
 	/** One per dial attempt, in milliseconds; at least one. */
@@ -48,14 +43,6 @@ export function requireFamily({ name, family }: ServicePort, address: IpAddress 
 	throw new BindAddressFamilyError(
 		`Cannot listen for "${name}" (${family}) on ${address}: the address is of the other family`,
 	);
-}
-
-/** Where a ServicePort's listener is to be bound now; undefined: every address of its family. */
-export function listenAddressFor(
-	options: Pick<EngineOptions, "bindAddress" | "udpAddress">,
-	{ protocol, family }: ServicePort,
-): IpAddress | undefined {
-	return options.bindAddress ?? (protocol === "udp" ? options.udpAddress(family) : undefined);
 }
 
 /** UDP flows at most, over all listeners: a flood of datagrams must leave TCP its half. */

@@ -35,8 +35,8 @@ interface Entry {
  * {@link reconcile} and {@link retire} promise.
  *
  * A listener keeps its port for life. The one exception to one per ServicePort is a listener whose
- * address the node has lost: another one is opened in its place, and it is closed at the next
- * {@link retire}.
+ * address the node has lost, where an engine binds to one: another one is opened in its place, and it
+ * is closed at the next {@link retire}.
  */
 export class ListenerTable {
 	readonly #options: ListenerTableOptions;

@@ -134,7 +134,7 @@ function rule(
 }
 
 function arrivalTarget(binding: Binding, network: NodeNetwork): string {
-	const address = binding.listenAddress ?? network.arrivalAddress[binding.family];
+	const address = binding.listenAddress ?? network.arrivalAddress[binding.protocol][binding.family];
 	return listenerTarget({ ...binding, listenAddress: address });
 }
 

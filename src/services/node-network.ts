@@ -1,5 +1,6 @@
 import { type IpAddress, type IpFamily, ipFamilyOf } from "./address.ts";
 import { type IpRange, isInAnyRange } from "./ip-range.ts";
+import type { Protocol } from "./service-port.ts";
 
 /**
  * What packet rules depend on besides Bindings: this node's own network. The same object while
@@ -7,10 +8,13 @@ import { type IpRange, isInAnyRange } from "./ip-range.ts";
  */
 export interface NodeNetwork {
 	/**
-	 * The node address that arriving TCP is led to by DNAT, since REDIRECT would drop what comes in on
-	 * an interface without an address; undefined where every interface has one.
+	 * The node address that what arrives for a listener on all addresses is led to by DNAT; undefined: by
+	 * REDIRECT, which drops what comes in on an interface without an address. For TCP, of which a packet
+	 * is sent again, that is done until there is such an interface.
 	 */
-	readonly arrivalAddress: Readonly<Record<IpFamily, IpAddress | undefined>>;
+	readonly arrivalAddress: Readonly<
+		Record<Protocol, Readonly<Record<IpFamily, IpAddress | undefined>>>
+	>;
 	/** Every address of the node's interfaces, loopback too. */
 	readonly addresses: ReadonlySet<IpAddress>;
 	readonly nodePorts: NodePortAddresses;
@@ -34,7 +38,10 @@ export interface PodSources {
 
 /** A node of which nothing is known: node ports on every address, nobody is a Pod. */
 export const PLAIN_NETWORK: NodeNetwork = {
-	arrivalAddress: { ipv4: undefined, ipv6: undefined },
+	arrivalAddress: {
+		tcp: { ipv4: undefined, ipv6: undefined },
+		udp: { ipv4: undefined, ipv6: undefined },
+	},
 	addresses: new Set(),
 	nodePorts: { ranges: { ipv4: "all", ipv6: "all" }, onLoopback: true },
 	pods: { ranges: [], interfaces: [] },

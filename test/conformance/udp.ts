@@ -22,7 +22,7 @@ import {
 export interface UdpConformanceOptions {
 	readonly udp: UdpLimits;
 	readonly hooks: EngineHooks;
-	/** The address that UDP listeners bind to; of either family. */
+	/** For an engine whose UDP listeners bind to one address of the node; of either family. */
 	readonly nodeAddress: IpAddress;
 }
 

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test as it } from "vitest";
+import { formatSocketAddress } from "../../src/services/address.ts";
 import {
 	ask as askFrom,
 	askTcp,
@@ -106,14 +107,18 @@ describe.skipIf(labProblem() !== undefined)("the kinds of addresses", () => {
 		},
 	);
 
-	it("a UDP answer comes from the address that was asked, whichever of the node's it was", async () => {
-		await serve({});
-		for (const address of [...NODE.ipv4, clusterIp(10)]) {
-			const port = address === clusterIp(10) ? 80 : NODE_PORT;
-			const [answer] = await places.client.udp({ address, port, timeoutMs: 5_000 });
-			expect(answer?.from).toBe(`${address}:${port}`);
-		}
-	});
+	it.each(FAMILIES)(
+		"a UDP answer comes from the address that was asked, whichever of the node's it was (%s)",
+		async (family) => {
+			await serve({});
+			const vip = clusterIp(10, family);
+			for (const address of [...NODE[family], vip]) {
+				const port = address === vip ? 80 : NODE_PORT;
+				const [answer] = await places.client.udp({ address, port, timeoutMs: 5_000 });
+				expect(answer?.from).toBe(formatSocketAddress(address, port));
+			}
+		},
+	);
 
 	it("externalTrafficPolicy Local keeps outside traffic on the node, and this node's own not", async () => {
 		await serve({

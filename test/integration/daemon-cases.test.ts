@@ -1,9 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test as it } from "vitest";
-import { tally } from "../kit/agent.ts";
+import { formatSocketAddress } from "../../src/services/address.ts";
+import { type Agent, tally } from "../kit/agent.ts";
 import { startLabApi } from "../kit/api-lab.ts";
 import { startDaemon } from "../kit/daemon-process.ts";
 import { labProblem } from "../kit/lab.ts";
 import type { LabNamespace } from "../kit/lab-namespace.ts";
+import { RELAY_ENGINES } from "../kit/relay-engines.ts";
 import {
 	clusterIp,
 	createServiceLab,
@@ -269,26 +271,65 @@ describe.skipIf(labProblem() !== undefined)("cases from public reports", () => {
 		await client.ip("addr", "flush", "dev", "eth0", "scope", "global");
 		await client.ip("addr", "add", "192.168.77.2/24", "dev", "eth0");
 		await client.ip("route", "replace", "default", "via", "192.168.77.1");
+		await node.ip("addr", "add", "fd77::1/64", "dev", device, "nodad");
+		await client.ip("addr", "add", "fd77::2/64", "dev", "eth0", "nodad");
+		await client.ip("-6", "route", "replace", "default", "via", "fd77::1");
 	};
-	/** Where answers come from to the client and to the node, and who answers over TCP. */
-	const answers = async () => {
-		const found: unknown[] = [];
-		for (const agent of [services.client, await services.lab.node.agent()]) {
-			const [any] = await agent.udp({ address: clusterIp(12), port: 80 });
-			// A connected socket takes answers from nowhere else.
-			const [strict] = await agent.udp({ address: clusterIp(12), port: 80, connected: true });
-			found.push(any?.from, strict?.error ?? "answered");
-		}
-		return [...found, await tcp(10)];
+	/** Where answers come from to an agent; a connected socket takes them from nowhere else. */
+	const answersTo = async (agent: Agent, address: string, port = 80, localPort?: number) => {
+		const asking = { address, port, ...(localPort === undefined ? {} : { localPort }) };
+		const [any] = await agent.udp(asking);
+		const [strict] = await agent.udp({ ...asking, connected: true });
+		return [any?.from ?? any?.error, strict?.error ?? "answered"];
 	};
-	const fromAsked = [`${clusterIp(12)}:80`, "answered"];
-	const asTheyShould = [...fromAsked, ...fromAsked, { ep1: 1, ep2: 1, ep3: 1 }];
+	const asAsked = (address: string, port = 80) => [formatSocketAddress(address, port), "answered"];
+	/** The same for the client and the node, and who answers over TCP. */
+	const answers = async () => [
+		...(await answersTo(services.client, clusterIp(12))),
+		...(await answersTo(await services.lab.node.agent(), clusterIp(12))),
+		await tcp(10),
+	];
+	const asTheyShould = [
+		...asAsked(clusterIp(12)),
+		...asAsked(clusterIp(12)),
+		{ ep1: 1, ep2: 1, ep3: 1 },
+	];
 
-	it("two subnets on one link: answers come from the address that was asked (kubernetes#2996) (case 6a, case 6b)", async () => {
-		await moveToSecondSubnet("to-client");
-		await services.write("a.json", both());
-		await services.start();
-		expect(await answers()).toEqual(asTheyShould);
+	it.each(RELAY_ENGINES)(
+		"two subnets on one link: answers come from the address that was asked (%s) (kubernetes#2996) (case 6a, case 6b)",
+		async (engine) => {
+			await moveToSecondSubnet("to-client");
+			await services.serveUdp({ mode: "name", port: 8081, address: "::" });
+			const six = { families: ["ipv6"], protocol: "UDP", targetPort: 8081 } as const;
+			await services.write("a.json", [...both(), ...labService({ name: "v", number: 13, ...six })]);
+			await services.start([`--relay=${engine}`]);
+			expect(await answers()).toEqual(asTheyShould);
+			const address = clusterIp(13, "ipv6");
+			for (const agent of [services.client, await services.lab.node.agent()]) {
+				expect(await answersTo(agent, address)).toEqual(asAsked(address));
+			}
+		},
+	);
+
+	it("two addresses on one interface: a socket on all addresses answers from the one that was asked (case 6a)", async () => {
+		const { node } = services.lab;
+		await node.ip("addr", "add", "192.168.77.1/24", "dev", "to-client");
+		await node.ip("addr", "add", "fd77::1/64", "dev", "to-client", "nodad");
+		await services.serveUdp({ mode: "name", port: 8081, address: "::" });
+		const families = ["ipv4", "ipv6"] as const;
+		await services.write(
+			"a.json",
+			labService({ name: "u", number: 12, protocol: "UDP", targetPort: 8081, families }),
+		);
+		// Rules would lead both addresses to one, and keep the client from the proxy port.
+		const port = 30_053;
+		await services.start(["--relay=syscall", "--rules=none", `--proxy-port-range=${port}-${port}`]);
+		for (const address of ["10.1.0.1", "192.168.77.1", "fd10:1::1", "fd77::1"]) {
+			// One client port: it is one flow for each address.
+			expect(await answersTo(services.client, address, port, 21_001)).toEqual(
+				asAsked(address, port),
+			);
+		}
 	});
 
 	it("a Pod behind a bridge with two subnets is answered from the address that it asked (case 6c)", async () => {
@@ -304,19 +345,22 @@ describe.skipIf(labProblem() !== undefined)("cases from public reports", () => {
 		expect(await answers()).toEqual(asTheyShould);
 	});
 
-	it("an interface without an address, as of pods with a route each: UDP is served (cni-plugin#38) (case 16)", async () => {
-		const { node, client } = services.lab;
-		await node.sysctl({ "net.ipv4.conf.to-client.proxy_arp": "1" });
-		await node.ip("addr", "del", "10.1.0.1/24", "dev", "to-client");
-		await node.ip("route", "add", "10.1.0.2/32", "dev", "to-client", "scope", "link");
-		await client.ip("addr", "flush", "dev", "eth0", "scope", "global");
-		await client.ip("addr", "add", "10.1.0.2/32", "dev", "eth0");
-		await client.ip("route", "add", "169.254.1.1", "dev", "eth0", "scope", "link");
-		await client.ip("route", "add", "default", "via", "169.254.1.1");
-		await services.write("a.json", both());
-		await services.start();
-		expect((await udp(12)).map(({ from }) => from)).toEqual(Array(3).fill(`${clusterIp(12)}:80`));
-	});
+	it.each(RELAY_ENGINES)(
+		"an interface without an address, as of pods with a route each: UDP is served (%s) (cni-plugin#38) (case 16)",
+		async (engine) => {
+			const { node, client } = services.lab;
+			await node.sysctl({ "net.ipv4.conf.to-client.proxy_arp": "1" });
+			await node.ip("addr", "del", "10.1.0.1/24", "dev", "to-client");
+			await node.ip("route", "add", "10.1.0.2/32", "dev", "to-client", "scope", "link");
+			await client.ip("addr", "flush", "dev", "eth0", "scope", "global");
+			await client.ip("addr", "add", "10.1.0.2/32", "dev", "eth0");
+			await client.ip("route", "add", "169.254.1.1", "dev", "eth0", "scope", "link");
+			await client.ip("route", "add", "default", "via", "169.254.1.1");
+			await services.write("a.json", both());
+			await services.start([`--relay=${engine}`]);
+			expect((await udp(12)).map(({ from }) => from)).toEqual(Array(3).fill(`${clusterIp(12)}:80`));
+		},
+	);
 
 	it("a restart: clients fail only while no process listens, and never see half a state (kubernetes#75360) (case 22a, case 22b)", async () => {
 		const { node } = services.lab;

@@ -11,6 +11,7 @@ import {
 } from "../kit/address-kinds.ts";
 import type { Agent } from "../kit/agent.ts";
 import { labProblem } from "../kit/lab.ts";
+import { RELAY_ENGINES } from "../kit/relay-engines.ts";
 import { clusterIp, eventually, type ServiceLab, savedRules } from "../kit/service-lab.ts";
 
 /** Long enough for conntrack to be asked under load, and less than its own 30 s. */
@@ -112,6 +113,27 @@ describe.skipIf(labProblem() !== undefined)("a UDP client that keeps its source 
 		await services.start();
 		await expectAll("ep1");
 	});
+
+	it.each(RELAY_ENGINES)(
+		"reaches it again after the node has lost the address that its flow was led to (%s)",
+		async (engine) => {
+			const { node } = services.lab;
+			// What the node is known by without a cluster: the lowest address on its way out.
+			const known = { ipv4: "10.0.9.1", ipv6: "fd10::9" };
+			const all = [`${known.ipv4}/32`, `${known.ipv6}/128`];
+			for (const each of all) await node.ip("addr", "add", each, "dev", "to-outside");
+			await services.write("a.json", everyKindService({ name: "a", number: 10, endpoints: [[1]] }));
+			await services.start([`--relay=${engine}`, "--iptables-sync-period=1s"]);
+			await expectAll("ep1");
+			for (const [index, [, localPort]] of TARGETS.entries()) {
+				const family = index < TARGETS.length / 2 ? "ipv4" : "ipv6";
+				const [entry = ""] = await entries(family, localPort);
+				expect(/src=.* src=(\S+)/.exec(entry)?.[1]).toBe(known[family]);
+			}
+			for (const each of all) await node.ip("addr", "del", each, "dev", "to-outside");
+			await expectAll("ep1");
+		},
+	);
 
 	it("of a Service is not disturbed when a node port of the same number goes (kubernetes#49881) (case 2g)", async () => {
 		const ports = (port: number, nodePort?: number) => [

@@ -17,7 +17,6 @@ const [name, ...endpoints] = process.argv.slice(2);
 
 const options: EngineOptions = {
 	bindAddress: undefined,
-	udpAddress: () => undefined,
 	portRange: undefined,
 	dialTimeoutsMs: [2000],
 	halfCloseIdleMs: 60_000,
@@ -30,7 +29,10 @@ const options: EngineOptions = {
 	},
 	log: silentLog,
 };
-const engine = name === "stream" ? createStreamEngine(options) : createSyscallEngine(options);
+const engine =
+	name === "stream"
+		? createStreamEngine({ ...options, udpAddress: () => undefined })
+		: createSyscallEngine(options);
 
 const { bindings, problems } = await engine.reconcile(
 	endpoints.map((endpoint) => {

@@ -17,8 +17,6 @@ import { parseIpAddress } from "../../../src/services/address.ts";
 
 const SLOTS = 64;
 const SLOT_BYTES = 2_048;
-/** Of a sockaddr_in. */
-const NAME_BYTES = 16;
 
 const [address = "", port = ""] = process.argv.slice(2);
 const place = { family: "ipv4", address: parseIpAddress(address), port: Number(port) } as const;
@@ -36,7 +34,7 @@ for (;;) {
 
 function answer(count: number): void {
 	for (let slot = 0; slot < count; slot += 1) {
-		answers.fill(slot, questions.datagram(slot), questions.name(slot), NAME_BYTES);
+		answers.fill(slot, questions.datagram(slot), questions.ends(slot));
 	}
 	for (let first = 0; first < count; ) {
 		const sent = answers.send(fd, first, count - first);

@@ -1,5 +1,5 @@
 import { createBalancer } from "../../balancing/balancer.ts";
-import { ipFamilyOf } from "../../services/address.ts";
+import { type IpAddress, type IpFamily, ipFamilyOf } from "../../services/address.ts";
 import type { ConnectionRecord } from "../../services/connection-record.ts";
 import type { ServicePort, ServicePortKey } from "../../services/service-port.ts";
 import { systemClock } from "../../shared/clock.ts";
@@ -7,12 +7,7 @@ import { AffinityEvictions } from "../affinity-evictions.ts";
 import { DescriptorBudget, planDescriptors } from "../descriptor-budget.ts";
 import { readDescriptorLimit } from "../descriptor-limit.ts";
 import type { EngineStats, LiveConnection, ReconcileOutcome, RelayEngine } from "../engine.ts";
-import {
-	type EngineOptions,
-	listenAddressFor,
-	maxFlowsOf,
-	requireFamily,
-} from "../engine-options.ts";
+import { type EngineOptions, maxFlowsOf, requireFamily } from "../engine-options.ts";
 import type { ListenTarget, RelayContext, ServicePortListener, UdpRelay } from "../listener.ts";
 import { ListenerTable } from "../listener-table.ts";
 import { LocalAddresses } from "../local-addresses.ts";
@@ -33,7 +28,15 @@ import { createDatagramSocket } from "./udp-socket.ts";
 /** A node with fewer than some two thousand connections is a small one; say that it is the limit. */
 const FEW_DESCRIPTORS = 4_096;
 
-export function createStreamEngine(options: EngineOptions): RelayEngine {
+export interface StreamEngineOptions extends EngineOptions {
+	/**
+	 * The node's address that UDP listeners of a family bind to, asked at each reconcile; undefined:
+	 * every address. node:dgram cannot answer from the address that was asked but by such a socket.
+	 */
+	udpAddress(family: IpFamily): IpAddress | undefined;
+}
+
+export function createStreamEngine(options: StreamEngineOptions): RelayEngine {
 	return new StreamEngine(options);
 }
 
@@ -47,7 +50,7 @@ class StreamEngine implements RelayEngine {
 	readonly #affinity: AffinityEvictions;
 	#nextId = 0;
 
-	constructor(options: EngineOptions) {
+	constructor(options: StreamEngineOptions) {
 		const { log, hooks, clock = systemClock, random = Math.random } = options;
 		const plan = planDescriptors(options.descriptorLimit ?? readDescriptorLimit());
 		const budget = new DescriptorBudget(plan.relaying);
@@ -93,7 +96,8 @@ class StreamEngine implements RelayEngine {
 		this.#listeners = new ListenerTable({
 			ports: this.#ports,
 			budget,
-			addressFor: (servicePort) => listenAddressFor(options, servicePort),
+			addressFor: ({ protocol, family }) =>
+				options.bindAddress ?? (protocol === "udp" ? options.udpAddress(family) : undefined),
 			open: (servicePort, target) => this.#open(servicePort, target),
 		});
 		log.debug({ descriptors: plan.relaying, waiting: plan.waiting }, "descriptors divided");

@@ -1,84 +1,134 @@
-import { addressOf, recvmmsg, SOCKET_ADDRESS_BYTES, sendmmsg } from "./libc.ts";
+import { CONTROL_AT, ENDS_WORDS, isIpv6, settleEnds } from "./datagram-ends.ts";
+import {
+	addressOf,
+	IPV4_SOCKET_ADDRESS_BYTES,
+	recvmmsg,
+	SOCKET_ADDRESS_BYTES,
+	sendmmsg,
+} from "./libc.ts";
+
+/*
+ * What recvmmsg and sendmmsg are given, in 32-bit words, the same on x86-64 and arm64. Pointers and lengths are two
+ * words each; the second one of a length is 0.
+ *
+ * struct mmsghdr: name, its length (padded), vector, how many, control data, its length, flags (padded), and how
+ * many bytes were received or sent (padded). struct iovec: where, how many bytes.
+ */
+const HEADER_WORDS = 16;
+const NAME_AT = 0;
+const NAME_LENGTH_AT = 2;
+const VECTOR_AT = 4;
+const VECTOR_COUNT_AT = 6;
+const CONTROL_POINTER_AT = 8;
+const CONTROL_LENGTH_AT = 10;
+const RECEIVED_AT = 14;
+const VECTOR_WORDS = 4;
+const DATA_AT = 0;
+const DATA_LENGTH_AT = 2;
+
+const WORD_BYTES = 4;
+const CONTROL_BYTES = (ENDS_WORDS - CONTROL_AT) * WORD_BYTES;
 
 /**
- * `struct msghdr`, 56 bytes: name, its length (padded), the vector and its count, control and its length,
- * flags (padded). `struct mmsghdr`: that, the bytes that were received or sent, padding.
+ * Datagrams that one system call receives or sends, each in a slot of its own.
+ *
+ * All memory is laid out once; for a datagram nothing is made but the view that it is handed out as.
  */
-const MMSGHDR_BYTES = 64;
-const NAME_AT = 0;
-const NAME_LENGTH_AT = 8;
-const IOV_AT = 16;
-const IOV_COUNT_AT = 24;
-const RECEIVED_AT = 56;
-/** `struct iovec`: base, length. */
-const IOVEC_BYTES = 16;
-const IOVEC_LENGTH_AT = 8;
-
-/** Datagrams that one system call receives or sends, each in a slot of its own. */
 export class DatagramBatch {
 	readonly slots: number;
 	readonly #slotBytes: number;
-	readonly #headers: Buffer;
-	readonly #vectors: Buffer;
-	readonly #names: Buffer;
+	readonly #headers: Uint32Array;
+	readonly #vectors: Uint32Array;
+	/** One for each slot, all in one piece of memory. */
+	readonly #ends: readonly Int32Array[];
 	readonly #data: Buffer;
+	/** So many slots have lengths other than those to receive with. */
+	#used: number;
 
 	/** @param slotBytes the most that one datagram may have; what is longer is cut when it is received. */
 	constructor(slots: number, slotBytes: number) {
 		this.slots = slots;
+		this.#used = slots;
 		this.#slotBytes = slotBytes;
-		this.#headers = Buffer.alloc(slots * MMSGHDR_BYTES);
-		this.#vectors = Buffer.alloc(slots * IOVEC_BYTES);
-		this.#names = Buffer.alloc(slots * SOCKET_ADDRESS_BYTES);
+		this.#headers = new Uint32Array(slots * HEADER_WORDS);
+		this.#vectors = new Uint32Array(slots * VECTOR_WORDS);
 		this.#data = Buffer.allocUnsafeSlow(slots * slotBytes);
-		const [vectors, names, data] = [this.#vectors, this.#names, this.#data].map(addressOf);
+		const ends = new Int32Array(slots * ENDS_WORDS);
+		this.#ends = Array.from({ length: slots }, (_, slot) =>
+			ends.subarray(slot * ENDS_WORDS, (slot + 1) * ENDS_WORDS),
+		);
+		const vectorsAt = addressOf(this.#vectors);
+		const endsAt = addressOf(ends);
+		const dataAt = addressOf(this.#data);
 		for (let slot = 0; slot < slots; slot += 1) {
-			const header = slot * MMSGHDR_BYTES;
-			const vector = slot * IOVEC_BYTES;
-			const at = BigInt(slot);
-			this.#headers.writeBigUInt64LE(
-				(names ?? 0n) + at * BigInt(SOCKET_ADDRESS_BYTES),
-				header + NAME_AT,
+			const header = slot * HEADER_WORDS;
+			const vector = slot * VECTOR_WORDS;
+			const name = endsAt + BigInt(slot * ENDS_WORDS * WORD_BYTES);
+			setPointer(this.#headers, header + NAME_AT, name);
+			setPointer(
+				this.#headers,
+				header + CONTROL_POINTER_AT,
+				name + BigInt(CONTROL_AT * WORD_BYTES),
 			);
-			this.#headers.writeBigUInt64LE((vectors ?? 0n) + at * BigInt(IOVEC_BYTES), header + IOV_AT);
-			this.#headers.writeUInt32LE(1, header + IOV_COUNT_AT);
-			this.#vectors.writeBigUInt64LE((data ?? 0n) + at * BigInt(slotBytes), vector);
-			this.#vectors.writeUInt32LE(slotBytes, vector + IOVEC_LENGTH_AT);
+			setPointer(this.#headers, header + VECTOR_AT, vectorsAt + BigInt(vector * WORD_BYTES));
+			this.#headers[header + VECTOR_COUNT_AT] = 1;
+			setPointer(this.#vectors, vector + DATA_AT, dataAt + BigInt(slot * slotBytes));
 		}
 	}
 
-	/** Receives what is there, without waiting. @returns how many slots hold a datagram. */
+	/** Receives what is there, without waiting. @returns how many slots hold a datagram, or -errno. */
 	receive(fd: number): number {
-		for (let slot = 0; slot < this.slots; slot += 1) {
-			this.#headers.writeUInt32LE(SOCKET_ADDRESS_BYTES, slot * MMSGHDR_BYTES + NAME_LENGTH_AT);
+		for (let slot = 0; slot < this.#used; slot += 1) {
+			const header = slot * HEADER_WORDS;
+			this.#headers[header + NAME_LENGTH_AT] = SOCKET_ADDRESS_BYTES;
+			this.#headers[header + CONTROL_LENGTH_AT] = CONTROL_BYTES;
+			this.#vectors[slot * VECTOR_WORDS + DATA_LENGTH_AT] = this.#slotBytes;
 		}
-		return recvmmsg(fd, this.#headers, this.slots);
+		const count = recvmmsg(fd, this.#headers, this.slots);
+		this.#used = Math.max(0, count);
+		for (let slot = 0; slot < count; slot += 1) {
+			const hasControl = this.#headers[slot * HEADER_WORDS + CONTROL_LENGTH_AT] !== 0;
+			settleEnds(this.ends(slot), hasControl);
+		}
+		return count;
 	}
 
 	/** What was received in a slot: good until the next {@link receive}. */
 	datagram(slot: number): Buffer {
 		const start = slot * this.#slotBytes;
-		const length = this.#headers.readUInt32LE(slot * MMSGHDR_BYTES + RECEIVED_AT);
+		const length = this.#headers[slot * HEADER_WORDS + RECEIVED_AT] ?? 0;
 		return this.#data.subarray(start, start + length);
 	}
 
-	/** The sender of what was received in a slot, or whom a slot is to be sent to. */
-	name(slot: number): Buffer {
-		const start = slot * SOCKET_ADDRESS_BYTES;
-		return this.#names.subarray(start, start + SOCKET_ADDRESS_BYTES);
+	/** Between whom it was received; good as long. */
+	ends(slot: number): Int32Array {
+		const ends = this.#ends[slot];
+		if (ends === undefined) throw new RangeError(`Cannot use slot ${slot} of ${this.slots}`);
+		return ends;
 	}
 
-	/** Puts a datagram into a slot, to be sent. @param nameLength of the address. */
-	fill(slot: number, datagram: Uint8Array, name: Uint8Array, nameLength: number): void {
+	/** Puts a datagram into a slot, to be sent. @param ends settled, or of {@link endsTo}. */
+	fill(slot: number, datagram: Uint8Array, ends: Int32Array): void {
+		const header = slot * HEADER_WORDS;
 		this.#data.set(datagram, slot * this.#slotBytes);
-		this.#names.set(name, slot * SOCKET_ADDRESS_BYTES);
-		this.#headers.writeUInt32LE(nameLength, slot * MMSGHDR_BYTES + NAME_LENGTH_AT);
-		this.#vectors.writeUInt32LE(datagram.length, slot * IOVEC_BYTES + IOVEC_LENGTH_AT);
+		this.ends(slot).set(ends);
+		this.#headers[header + NAME_LENGTH_AT] = isIpv6(ends)
+			? SOCKET_ADDRESS_BYTES
+			: IPV4_SOCKET_ADDRESS_BYTES;
+		// The length that the control data begins with; 0 where there is none.
+		this.#headers[header + CONTROL_LENGTH_AT] = ends[CONTROL_AT] ?? 0;
+		this.#vectors[slot * VECTOR_WORDS + DATA_LENGTH_AT] = datagram.length;
+		this.#used = Math.max(this.#used, slot + 1);
 	}
 
 	/** Sends slots in order. @returns how many were sent: the next one is why it were not more. */
 	send(fd: number, first: number, count: number): number {
-		const headers = this.#headers.subarray(first * MMSGHDR_BYTES);
+		const headers = first === 0 ? this.#headers : this.#headers.subarray(first * HEADER_WORDS);
 		return sendmmsg(fd, headers, count);
 	}
+}
+
+function setPointer(words: Uint32Array, at: number, address: bigint): void {
+	words[at] = Number(BigInt.asUintN(32, address));
+	words[at + 1] = Number(address >> 32n);
 }

@@ -1,7 +1,6 @@
 import type { SendCallback, Sender } from "../udp/datagram-socket.ts";
 import { DatagramBatch } from "./datagram-batch.ts";
-import { AF_INET6, SOCKET_ADDRESS_BYTES } from "./libc.ts";
-import { SocketAddress } from "./socket-address.ts";
+import { areSameEnds, EndsSender, hashOfEnds } from "./datagram-ends.ts";
 import { systemError } from "./system-error.ts";
 
 /** Datagrams that one call reads or sends. */
@@ -12,24 +11,6 @@ const SLOT_BYTES = 65_536;
 
 /** Senders that are kept; beyond, all are forgotten and come again. */
 const MAX_KNOWN = 8_192;
-
-/** Family, port and address of a sockaddr_in; the rest is padding. */
-const IPV4_KEY_BYTES = 8;
-
-/** A sender in the kernel's form and in ours. */
-class KnownSender implements Sender {
-	readonly key: string;
-	readonly name: SocketAddress = new SocketAddress();
-	readonly address: string;
-	readonly port: number;
-
-	constructor(key: string, name: Buffer) {
-		this.key = key;
-		name.copy(this.name.bytes);
-		this.address = this.name.address;
-		this.port = this.name.port;
-	}
-}
 
 /**
  * The buffers that all datagrams of one thread go through.
@@ -45,7 +26,8 @@ export class DatagramExchange {
 	/** Whose datagrams wait in `out`; they are of one listener at a time. */
 	#outFd = -1;
 	#outCount = 0;
-	readonly #known = new Map<string, KnownSender>();
+	/** By {@link hashOfEnds}; of two with the same hash the one that came last. */
+	readonly #known = new Map<number, EndsSender>();
 
 	/** @returns how many datagrams there are, or -errno. */
 	receive(fd: number): number {
@@ -56,12 +38,12 @@ export class DatagramExchange {
 		return this.#in.datagram(slot);
 	}
 
+	/** The same object as long as it is known. */
 	sender(slot: number): Sender {
-		const name = this.#in.name(slot);
-		// What is behind an IPv4 address is of somebody who was in the slot before.
-		const length = name.readUInt16LE() === AF_INET6 ? SOCKET_ADDRESS_BYTES : IPV4_KEY_BYTES;
-		const key = name.toString("latin1", 0, length);
-		return this.#known.get(key) ?? this.#learn(key, name);
+		const ends = this.#in.ends(slot);
+		const hash = hashOfEnds(ends);
+		const known = this.#known.get(hash);
+		return known !== undefined && areSameEnds(known.ends, ends) ? known : this.#learn(hash, ends);
 	}
 
 	/**
@@ -70,10 +52,10 @@ export class DatagramExchange {
 	 * @param to of {@link sender}.
 	 */
 	send(fd: number, datagram: Buffer, to: Sender, onSent: SendCallback): void {
-		if (!(to instanceof KnownSender)) throw new TypeError(`Cannot answer ${to.key}: unknown`);
+		if (!(to instanceof EndsSender)) throw new TypeError(`Cannot answer ${to.key}: unknown`);
 		if (this.#outFd !== fd || this.#outCount === SLOTS) this.flush();
 		this.#outFd = fd;
-		this.#out.fill(this.#outCount, datagram, to.name.bytes, to.name.length);
+		this.#out.fill(this.#outCount, datagram, to.ends);
 		this.#callbacks[this.#outCount] = onSent;
 		this.#outCount += 1;
 	}
@@ -100,10 +82,10 @@ export class DatagramExchange {
 		if (this.#outFd === fd) this.flush();
 	}
 
-	#learn(key: string, name: Buffer): KnownSender {
-		const known = new KnownSender(key, name);
+	#learn(hash: number, ends: Int32Array): EndsSender {
+		const sender = new EndsSender(ends);
 		if (this.#known.size >= MAX_KNOWN) this.#known.clear();
-		this.#known.set(key, known);
-		return known;
+		this.#known.set(hash, sender);
+		return sender;
 	}
 }

@@ -62,6 +62,8 @@ export const SO_RCVBUF = 8;
 export const SO_KEEPALIVE = 9;
 const SO_LINGER = 13;
 export const SO_REUSEPORT = 15;
+export const IPPROTO_IP = 0;
+export const IP_PKTINFO = 8;
 export const IPPROTO_TCP = 6;
 export const TCP_NODELAY = 1;
 export const TCP_KEEPIDLE = 4;
@@ -70,6 +72,7 @@ export const TCP_KEEPCNT = 6;
 export const TCP_QUICKACK = 12;
 export const IPPROTO_IPV6 = 41;
 export const IPV6_V6ONLY = 26;
+export const IPV6_RECVPKTINFO = 49;
 export const SHUT_WR = 1;
 export const SHUT_RDWR = 2;
 const MSG_NOSIGNAL = 0x4000;
@@ -102,8 +105,9 @@ const EPOLL_DATA_WORD = arch === "x64" ? 1 : 2;
 /** The data has 64 bits. */
 const EPOLL_TAG_WORD: number = EPOLL_DATA_WORD + 1;
 
-/** A sockaddr_in6, the bigger of the two. */
+/** A sockaddr_in6, the bigger of the two, and a sockaddr_in. */
 export const SOCKET_ADDRESS_BYTES = 28;
+export const IPV4_SOCKET_ADDRESS_BYTES = 16;
 
 const int = new Int32Array(1);
 const intLength = new Uint32Array([4]);
@@ -270,16 +274,16 @@ export function clearEventfd(fd: number): number {
 }
 
 /** Receives datagrams into what the headers say. @param headers `count` of `struct mmsghdr`: datagram-batch.ts lays them out. */
-export function recvmmsg(fd: number, headers: Uint8Array, count: number): number {
+export function recvmmsg(fd: number, headers: Uint32Array, count: number): number {
 	return answer(raw.recvmmsg(fd, headers, count, 0, null));
 }
 
 /** Sends what the headers say, in order. @returns how many were sent: the next one is why it were not more. */
-export function sendmmsg(fd: number, headers: Uint8Array, count: number): number {
+export function sendmmsg(fd: number, headers: Uint32Array, count: number): number {
 	return answer(raw.sendmmsg(fd, headers, count, MSG_NOSIGNAL));
 }
 
 /** Where the kernel finds the buffer's memory; good as long as the buffer is alive. */
-export function addressOf(buffer: Uint8Array): bigint {
-	return BigInt(koffi.address(buffer));
+export function addressOf(memory: Uint8Array | Uint32Array | Int32Array): bigint {
+	return BigInt(koffi.address(memory));
 }

@@ -1,7 +1,10 @@
-import { parseIpAddress } from "../../services/address.ts";
+import { type IpFamily, parseIpAddress } from "../../services/address.ts";
+import { errorCode } from "../../shared/errors.ts";
 import { DescriptorBudget } from "../descriptor-budget.ts";
+import type { BoundSockets } from "./bound-sockets.ts";
 import { createPathMeans } from "./byte-path.ts";
 import { DatagramBatch } from "./datagram-batch.ts";
+import { EndsSender, endsTo } from "./datagram-ends.ts";
 import {
 	accept4,
 	clearEventfd,
@@ -30,6 +33,11 @@ import { connectDatagramSocket, openDatagramSockets } from "./udp-sockets.ts";
 
 /** A lone byte on loopback is there at once. */
 const WAIT_MS = 1_000;
+
+const LOOPBACK = ["127.0.0.1", "::1"] as const;
+
+/** What the kernel says where it was built without IPv6, or is not to use it. */
+const NO_IPV6: ReadonlySet<string> = new Set(["EAFNOSUPPORT", "EADDRNOTAVAIL"]);
 
 /** Any number but 0, so that one that is lost is seen. */
 const WAKE_TAG = 7;
@@ -78,24 +86,29 @@ function run(opened: number[]): void {
 	if (from.address !== loopback)
 		throw new Error(`accept4 told ${from.address} of a client on loopback`);
 	must("epoll_ctl", epollAdd(poll, server, EPOLLIN, 0));
-	exchangeDatagrams(open, () => epollWait(poll, events, WAIT_MS), poll);
+	for (const address of LOOPBACK) {
+		exchangeDatagrams(address, open, () => epollWait(poll, events, WAIT_MS), poll);
+	}
 	passThroughPipe(client, server, () => epollWait(poll, events, WAIT_MS));
 	must("setsockopt", setResetOnClose(client));
 }
 
+/** Two datagrams go to an address, and one comes back from there. */
 function exchangeDatagrams(
+	loopback: string,
 	open: (name: string, fd: number) => number,
 	wait: () => number,
 	poll: number,
 ): void {
-	const loopback = parseIpAddress("127.0.0.1");
-	const { fds, port } = openDatagramSockets({ family: "ipv4", address: loopback, port: 0 }, 1);
-	const receiver = open("socket", fds[0] ?? -1);
-	const to = new SocketAddress().set("ipv4", loopback, port);
+	const bound = openReceiver(loopback);
+	if (bound === undefined) return;
+	const receiver = open("socket", bound.fds[0] ?? -1);
+	const address = parseIpAddress(loopback);
+	const to = new SocketAddress().set(familyOf(loopback), address, bound.port);
 	const sender = open("connect", connectDatagramSocket(to));
 	const batch = new DatagramBatch(2, 16);
 	const texts = ["one", "two"].map((text) => Buffer.from(text));
-	for (const [slot, text] of texts.entries()) batch.fill(slot, text, to.bytes, to.length);
+	for (const [slot, text] of texts.entries()) batch.fill(slot, text, endsTo(to));
 	expectIs("sendmmsg", batch.send(sender, 0, 2), 2);
 	must("epoll_ctl", epollAdd(poll, receiver, EPOLLIN, 0));
 	wait();
@@ -104,6 +117,28 @@ function exchangeDatagrams(
 	for (const [slot, text] of texts.entries()) {
 		if (!received.datagram(slot).equals(text)) throw new Error("recvmmsg gave other datagrams");
 	}
+	const { asked } = new EndsSender(received.ends(0));
+	if (asked !== loopback) throw new Error(`recvmmsg told ${asked} of a datagram to ${loopback}`);
+	batch.fill(0, received.datagram(0), received.ends(0));
+	expectIs("sendmmsg", batch.send(receiver, 0, 1), 1);
+	must("epoll_ctl", epollAdd(poll, sender, EPOLLIN, 0));
+	wait();
+	expectIs("recv", recv(sender, Buffer.alloc(16), 16), 3);
+}
+
+/** @returns undefined for IPv6 on a host that has none. */
+function openReceiver(loopback: string): BoundSockets | undefined {
+	const family = familyOf(loopback);
+	try {
+		return openDatagramSockets({ family, address: parseIpAddress(loopback), port: 0 }, 1);
+	} catch (error) {
+		if (family === "ipv6" && NO_IPV6.has(errorCode(error) ?? "")) return undefined;
+		throw error;
+	}
+}
+
+function familyOf(address: string): IpFamily {
+	return address.includes(":") ? "ipv6" : "ipv4";
 }
 
 function passThroughPipe(client: number, server: number, wait: () => number): void {

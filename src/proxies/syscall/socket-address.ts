@@ -1,15 +1,13 @@
 import { type IpAddress, type IpFamily, ipAddressOf, ipBytesOf } from "../../services/address.ts";
-import { AF_INET, AF_INET6, SOCKET_ADDRESS_BYTES } from "./libc.ts";
+import { AF_INET, AF_INET6, IPV4_SOCKET_ADDRESS_BYTES, SOCKET_ADDRESS_BYTES } from "./libc.ts";
 
 /** `struct sockaddr_in` and `sockaddr_in6`: the family, then the port in network order. */
 const FAMILY_AT = 0;
 const PORT_AT = 2;
 const IPV4_AT = 4;
 const IPV4_BYTES = 4;
-const IPV4_LENGTH = 16;
 const IPV6_AT = 8;
 const IPV6_BYTES = 16;
-const IPV6_LENGTH = SOCKET_ADDRESS_BYTES;
 
 /** An address and port in the kernel's form. */
 export class SocketAddress {
@@ -17,7 +15,9 @@ export class SocketAddress {
 
 	/** How many of the bytes count, once an address is in there. */
 	get length(): number {
-		return this.bytes.readUInt16LE(FAMILY_AT) === AF_INET6 ? IPV6_LENGTH : IPV4_LENGTH;
+		return this.bytes.readUInt16LE(FAMILY_AT) === AF_INET6
+			? SOCKET_ADDRESS_BYTES
+			: IPV4_SOCKET_ADDRESS_BYTES;
 	}
 
 	/** AF_INET or AF_INET6. */

@@ -7,12 +7,7 @@ import { systemClock } from "../../shared/clock.ts";
 import { DescriptorBudget, planDescriptors } from "../descriptor-budget.ts";
 import { readDescriptorLimit } from "../descriptor-limit.ts";
 import type { EngineStats, LiveConnection, ReconcileOutcome, RelayEngine } from "../engine.ts";
-import {
-	type EngineOptions,
-	listenAddressFor,
-	maxFlowsOf,
-	requireFamily,
-} from "../engine-options.ts";
+import { type EngineOptions, maxFlowsOf, requireFamily } from "../engine-options.ts";
 import type { ListenTarget, ServicePortListener } from "../listener.ts";
 import { ListenerTable } from "../listener-table.ts";
 import { PortAllocator } from "../port-allocator.ts";
@@ -90,7 +85,7 @@ class SyscallEngine implements RelayEngine {
 		this.#listeners = new ListenerTable({
 			ports: this.#ports,
 			budget,
-			addressFor: (servicePort) => listenAddressFor(options, servicePort),
+			addressFor: () => options.bindAddress,
 			open: (servicePort, target) => this.#open(servicePort, target),
 		});
 	}

@@ -2,7 +2,7 @@ import { LRUCache } from "lru-cache";
 
 /** What the table needs to know of a flow. */
 export interface TableFlow {
-	/** Unique in its group: "10.1.0.2:41234". */
+	/** Unique in its group. */
 	readonly key: string;
 	/** Monotonic milliseconds; rises whenever the flow is touched, and at no other time. */
 	readonly lastActiveMs: number;

@@ -117,6 +117,7 @@ export function fakeHost(doors: Partial<Host["doors"]> = {}, rest: Partial<Host>
 				network: PLAIN_NETWORK,
 				udpAddress: () => undefined,
 			}),
+			relayEngine: () => Promise.resolve("stream"),
 			...doors,
 		},
 		stdout: () => out.join(""),

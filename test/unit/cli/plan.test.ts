@@ -45,8 +45,9 @@ function listed(): ListedSources {
 	};
 }
 
-function host() {
+function host(doors: Parameters<typeof fakeHost>[0] = {}) {
 	return fakeHost({
+		...doors,
 		readSources: () => Promise.resolve(listed()),
 		lookAtNode: () => ({
 			view: plainView,
@@ -71,6 +72,16 @@ it("plan prints the rules with assumed proxy ports, what is wrong to standard er
 	// No endpoint: refused.
 	expect(stdout).toMatch(/40001 .* -j REJECT --reject-with icmp-port-unreachable$/m);
 	expect(stdout).not.toContain("ip6tables");
+});
+
+it("plan leads UDP to the proxy port on every address where the engine listens so", async () => {
+	const { stdout, stderr } = await run(
+		"plan --manifests /m --family ipv4",
+		host({ relayEngine: () => Promise.resolve("syscall") }),
+	);
+	expect(stdout).toMatch(/-d 10\.96\.0\.10\/32 -p udp .* -j REDIRECT --to-ports 40001$/m);
+	expect(stdout).not.toContain("192.0.2.9");
+	expect(stderr).not.toContain("left out");
 });
 
 it("plan prints both families where none is named", async () => {

@@ -133,19 +133,30 @@ describe("NodeWatch and interfaces without an address", () => {
 		expect(node.hasNewLinks()).toBe(true);
 		world.nowMs += 1_000;
 		node.refresh();
-		expect(node.network().arrivalAddress.ipv4).toBeUndefined();
+		expect(node.network().arrivalAddress.tcp.ipv4).toBeUndefined();
 		expect(node.hasSuspects()).toBe(true);
 		world.nowMs += 999;
 		node.refresh();
-		expect(node.network().arrivalAddress.ipv4).toBeUndefined();
+		expect(node.network().arrivalAddress.tcp.ipv4).toBeUndefined();
 		world.nowMs += 1;
 		expect(node.refresh()).toBe(true);
-		expect(node.network().arrivalAddress).toEqual({ ipv4: "192.168.0.9", ipv6: undefined });
+		expect(node.network().arrivalAddress.tcp).toEqual({ ipv4: "192.168.0.9", ipv6: undefined });
 		expect(world.lines.filter((line) => line.includes("DNAT"))).toHaveLength(1);
 		world.links = [];
 		world.nowMs += 5_000;
 		node.refresh();
-		expect(node.network().arrivalAddress.ipv4).toBe("192.168.0.9");
+		expect(node.network().arrivalAddress.tcp.ipv4).toBe("192.168.0.9");
+	});
+
+	it("has arriving UDP led to a node address at once: nobody sends again what is lost", () => {
+		const node = world.watch();
+		node.refresh();
+		expect(node.network().arrivalAddress.udp).toEqual({ ipv4: "192.168.0.9", ipv6: undefined });
+		const before = node.network();
+		world.interfaces = interfaces("192.168.0.7/24");
+		expect(node.refresh()).toBe(true);
+		expect(node.network()).not.toBe(before);
+		expect(node.network().arrivalAddress.udp.ipv4).toBe("192.168.0.7");
 	});
 
 	it("does not mind one that was just being set up", () => {
@@ -158,7 +169,7 @@ describe("NodeWatch and interfaces without an address", () => {
 		world.links = [{ name: "cali2", hasIpv6: false }];
 		world.nowMs += 1_000;
 		node.refresh();
-		expect(node.network().arrivalAddress.ipv4).toBeUndefined();
+		expect(node.network().arrivalAddress.tcp.ipv4).toBeUndefined();
 	});
 
 	it("does not look where every listener has one address anyway", () => {
@@ -168,7 +179,7 @@ describe("NodeWatch and interfaces without an address", () => {
 		node.refresh();
 		world.nowMs += 1_000;
 		node.refresh();
-		expect(node.network().arrivalAddress.ipv4).toBeUndefined();
+		expect(node.network().arrivalAddress.tcp.ipv4).toBeUndefined();
 		expect([node.hasNewLinks(), node.hasSuspects()]).toEqual([false, false]);
 	});
 });

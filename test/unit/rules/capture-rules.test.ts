@@ -188,30 +188,33 @@ describe("captureRules() and node ports (classic 9.1.27)", () => {
 });
 
 describe("captureRules() and where they lead", () => {
-	it("lead arriving TCP to a node address where an interface has none, and the node's own not (case 16)", () => {
-		const network: NodeNetwork = {
-			...PLAIN_NETWORK,
-			arrivalAddress: { ipv4: anAddress("10.1.0.1"), ipv6: anAddress("fd10::1") },
-		};
+	it("lead what arrives to the node address of its protocol, and what the node sends not (case 16)", () => {
+		const udp = { ipv4: anAddress("10.1.0.1"), ipv6: anAddress("fd10::1") };
+		const tcp = { ipv4: anAddress("10.1.0.2"), ipv6: anAddress("fd10::2") };
+		const network: NodeNetwork = { ...PLAIN_NETWORK, arrivalAddress: { tcp, udp } };
 		const bindings = [
 			aBinding({ nodePort: 30_080 }),
+			aBinding({ protocol: "udp", proxyPort: 30_054 }),
 			aBinding({ protocol: "udp", listenAddress: "192.168.77.1", proxyPort: 30_053 }),
 		];
 		const rules = captureRules(bindings, "ipv4", network);
 		expect(brief(rules["KUBE-PORTALS-CONTAINER"])).toEqual([
-			"-d 10.96.0.10/32 :80 cluster DNAT --to-destination 10.1.0.1:30001",
+			"-d 10.96.0.10/32 :80 cluster DNAT --to-destination 10.1.0.2:30001",
+			"-d 10.96.0.10/32 :80 cluster DNAT --to-destination 10.1.0.1:30054",
 			// A listener that is bound to one address is led to there in any case.
 			"-d 10.96.0.10/32 :80 cluster DNAT --to-destination 192.168.77.1:30053",
 		]);
 		expect(brief(rules["KUBE-NODEPORT-CONTAINER"])).toEqual([
-			":30080 cluster DNAT --to-destination 10.1.0.1:30001",
+			":30080 cluster DNAT --to-destination 10.1.0.2:30001",
 		]);
-		expect(brief(rules["KUBE-PORTALS-HOST"])[0]).toBe(
+		expect(brief(rules["KUBE-PORTALS-HOST"])).toEqual([
 			"-d 10.96.0.10/32 :80 cluster REDIRECT 30001",
-		);
+			"-d 10.96.0.10/32 :80 cluster REDIRECT 30054",
+			"-d 10.96.0.10/32 :80 cluster DNAT --to-destination 192.168.77.1:30053",
+		]);
 		const six = captureRules([aBinding({ addresses: ["fd96::10"] })], "ipv6", network);
 		expect(brief(six["KUBE-PORTALS-CONTAINER"])).toEqual([
-			"-d fd96::10/128 :80 cluster DNAT --to-destination [fd10::1]:30001",
+			"-d fd96::10/128 :80 cluster DNAT --to-destination [fd10::2]:30001",
 		]);
 	});
 });

@@ -1,13 +1,15 @@
 import { describe, expect, test as it, onTestFinished } from "vitest";
 import { DROP_REASONS } from "../../../../src/proxies/drop-reason.ts";
 import type { LiveConnection } from "../../../../src/proxies/engine.ts";
-import type { EngineOptions } from "../../../../src/proxies/engine-options.ts";
-import { createStreamEngine } from "../../../../src/proxies/stream/stream-engine.ts";
+import {
+	createStreamEngine,
+	type StreamEngineOptions,
+} from "../../../../src/proxies/stream/stream-engine.ts";
 import { silentLog } from "../../../../src/shared/log.ts";
 import { aUdpServicePort, LabClient, LabEndpoint } from "../../../conformance/udp-lab.ts";
 import { anAddress, aServicePort } from "../builders.ts";
 
-function anEngine(overrides: Partial<EngineOptions> = {}) {
+function anEngine(overrides: Partial<StreamEngineOptions> = {}) {
 	const engine = createStreamEngine({
 		bindAddress: undefined,
 		udpAddress: () => undefined,

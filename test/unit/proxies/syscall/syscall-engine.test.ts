@@ -22,7 +22,6 @@ beforeEach(async () => {
 			...options,
 			...(descriptorLimit === undefined ? {} : { descriptorLimit }),
 			bindAddress: undefined,
-			udpAddress: () => undefined,
 			udp: { idleMs: 1000, firstAnswerMs: 1000, maxFlows: 10 },
 			sweepMs: 50,
 			workers: 2,

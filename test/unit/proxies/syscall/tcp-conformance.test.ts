@@ -5,7 +5,6 @@ describeTcpConformance("syscall", ({ descriptorLimit, ...options }) =>
 	createSyscallEngine({
 		...options,
 		bindAddress: undefined,
-		udpAddress: () => undefined,
 		udp: { idleMs: 1000, firstAnswerMs: 1000, maxFlows: 10 },
 		sweepMs: 50,
 		workers: 2,
