@@ -1,3 +1,8 @@
+import type { Log } from "../shared/log.ts";
+
+/** A node with fewer than some two thousand connections is a small one; say that it is the limit. */
+const FEW_DESCRIPTORS = 4_096;
+
 /**
  * Kept for everything that is no relayed traffic (API, HTTP clients, logs, children, the event
  * loop's own), where the limit allows.
@@ -91,4 +96,12 @@ export function planDescriptors(softLimit: number): DescriptorPlan {
 	const waiting = Math.min(MAX_WAITING, Math.floor(left / 8));
 	const http = Math.min(MAX_HTTP_CONNECTIONS, Math.floor((reserve - BESIDE_HTTP) / HTTP_ADDRESSES));
 	return { relaying: left - waiting, waiting, http };
+}
+
+/** Says how they are divided, and warns where they are what bounds this node. */
+export function tellDescriptors({ relaying, waiting }: DescriptorPlan, log: Log): void {
+	log.debug({ descriptors: relaying, waiting }, "descriptors divided");
+	if (relaying >= FEW_DESCRIPTORS) return;
+	const connections = Math.floor(relaying / 2);
+	log.warn({ connections, remedy: "raise LimitNOFILE" }, "few file descriptors to relay with");
 }

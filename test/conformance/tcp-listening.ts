@@ -249,6 +249,14 @@ export function describeListening(createEngine: CreateEngine): void {
 			expect(said().map(({ level }) => level)).toEqual(["warn", "info"]);
 		});
 
+		it("few of them are told at the start, with how many connections they are for", async () => {
+			const warnings = () => lab.log.lines.filter(({ message }) => message.startsWith("few file"));
+			await restart(FEW);
+			expect(warnings()).toMatchObject([{ level: "warn", fields: { connections: 7 } }]);
+			await restart({ descriptorLimit: 20_000 });
+			expect(warnings()).toEqual([]);
+		});
+
 		it("a client that waits and one that is relayed may go at any time", async () => {
 			await restart(FEW);
 			const port = await lab.serve({ endpoints: [echo.endpoint] });

@@ -4,7 +4,7 @@ import type { ConnectionRecord } from "../../services/connection-record.ts";
 import type { ServicePort, ServicePortKey } from "../../services/service-port.ts";
 import { systemClock } from "../../shared/clock.ts";
 import { AffinityEvictions } from "../affinity-evictions.ts";
-import { DescriptorBudget, planDescriptors } from "../descriptor-budget.ts";
+import { DescriptorBudget, planDescriptors, tellDescriptors } from "../descriptor-budget.ts";
 import { readDescriptorLimit } from "../descriptor-limit.ts";
 import type { EngineStats, LiveConnection, ReconcileOutcome, RelayEngine } from "../engine.ts";
 import { type EngineOptions, maxFlowsOf, requireFamily } from "../engine-options.ts";
@@ -24,9 +24,6 @@ import { createDatagramSocket } from "./udp-socket.ts";
  * engine needs lies beside this folder: listener-table.ts, port-allocator.ts, descriptor-budget.ts.
  * The room owns all sockets that carry traffic and knows nothing of the API or of packet rules.
  */
-
-/** A node with fewer than some two thousand connections is a small one; say that it is the limit. */
-const FEW_DESCRIPTORS = 4_096;
 
 export interface StreamEngineOptions extends EngineOptions {
 	/**
@@ -100,11 +97,7 @@ class StreamEngine implements RelayEngine {
 				options.bindAddress ?? (protocol === "udp" ? options.udpAddress(family) : undefined),
 			open: (servicePort, target) => this.#open(servicePort, target),
 		});
-		log.debug({ descriptors: plan.relaying, waiting: plan.waiting }, "descriptors divided");
-		if (plan.relaying < FEW_DESCRIPTORS) {
-			const connections = Math.floor(plan.relaying / 2);
-			log.warn({ connections, remedy: "raise LimitNOFILE" }, "few file descriptors to relay with");
-		}
+		tellDescriptors(plan, log);
 	}
 
 	reconcile(wanted: readonly ServicePort[]): Promise<ReconcileOutcome> {

@@ -4,7 +4,7 @@ import type { ConnectionInterest, ConnectionRecord } from "../../services/connec
 import { type Port, toPort } from "../../services/port.ts";
 import type { ServicePort, ServicePortKey } from "../../services/service-port.ts";
 import { systemClock } from "../../shared/clock.ts";
-import { DescriptorBudget, planDescriptors } from "../descriptor-budget.ts";
+import { DescriptorBudget, planDescriptors, tellDescriptors } from "../descriptor-budget.ts";
 import { readDescriptorLimit } from "../descriptor-limit.ts";
 import type { EngineStats, LiveConnection, ReconcileOutcome, RelayEngine } from "../engine.ts";
 import { type EngineOptions, maxFlowsOf, requireFamily } from "../engine-options.ts";
@@ -88,6 +88,7 @@ class SyscallEngine implements RelayEngine {
 			addressFor: () => options.bindAddress,
 			open: (servicePort, target) => this.#open(servicePort, target),
 		});
+		tellDescriptors(plan, log);
 	}
 
 	async reconcile(wanted: readonly ServicePort[]): Promise<ReconcileOutcome> {
