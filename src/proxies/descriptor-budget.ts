@@ -13,6 +13,12 @@ const MIN_RESERVE = 64;
 /** Of the reserve, what is not for HTTP clients. Counted on a running daemon: about 40. */
 const BESIDE_HTTP = 44;
 
+/**
+ * What a worker thread has open before it relays anything: an event loop of Node's that never turns, an
+ * epoll and an eventfd of ours. Counted on a running daemon (Node 26).
+ */
+export const WORKER_DESCRIPTORS = 7;
+
 /** Addresses with an HTTP server: health, and metrics with the status. */
 const HTTP_ADDRESSES = 2;
 
@@ -89,10 +95,10 @@ export interface DescriptorPlan {
 	readonly http: number;
 }
 
-/** Divides the descriptors that the process may have. */
-export function planDescriptors(softLimit: number): DescriptorPlan {
+/** Divides the descriptors that the process may have. @param workers threads that relay, beside the first. */
+export function planDescriptors(softLimit: number, workers = 0): DescriptorPlan {
 	const reserve = Math.min(MAX_RESERVE, Math.max(MIN_RESERVE, Math.floor(softLimit / 8)));
-	const left = Math.max(4, softLimit - reserve);
+	const left = Math.max(4, softLimit - reserve - workers * WORKER_DESCRIPTORS);
 	const waiting = Math.min(MAX_WAITING, Math.floor(left / 8));
 	const http = Math.min(MAX_HTTP_CONNECTIONS, Math.floor((reserve - BESIDE_HTTP) / HTTP_ADDRESSES));
 	return { relaying: left - waiting, waiting, http };

@@ -51,8 +51,8 @@ class SyscallEngine implements RelayEngine {
 	constructor(options: SyscallEngineOptions) {
 		const { log, hooks, clock = systemClock, random = Math.random, udp } = options;
 		const limit = options.descriptorLimit ?? readDescriptorLimit();
-		const plan = planDescriptors(limit);
 		const count = options.workers ?? Math.min(MAX_WORKERS, availableParallelism());
+		const plan = planDescriptors(limit, count);
 		this.#workers = new Workers({
 			count,
 			settings: {

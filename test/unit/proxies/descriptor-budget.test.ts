@@ -45,6 +45,10 @@ describe("planDescriptors()", () => {
 		expect(planDescriptors(softLimit)).toEqual(plan);
 	});
 
+	it("leaves worker threads what they have open themselves", () => {
+		expect(planDescriptors(256, 2)).toEqual({ relaying: 156, waiting: 22, http: 10 });
+	});
+
 	it.each([0, 10, 64, 100])(
 		"never plans more than there is when there are %i, or makes do",
 		(limit) => {

@@ -1,6 +1,8 @@
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
+import { readdirSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, test as it } from "vitest";
+import { WORKER_DESCRIPTORS } from "../../../../src/proxies/descriptor-budget.ts";
 import { createSyscallEngine } from "../../../../src/proxies/syscall/syscall-engine.ts";
 import type { Endpoint } from "../../../../src/services/service-port.ts";
 import type { TestEndpoint } from "../../../conformance/tcp-endpoints.ts";
@@ -14,22 +16,42 @@ function aPoisonedEndpoint(): Endpoint {
 	return { ...anEndpointAt("127.0.0.1", 9), address: "poison" as Endpoint["address"] };
 }
 
+function aLab(
+	workers: number,
+	more: { readonly sweepMs?: number; readonly descriptorLimit?: number } = {},
+): TcpLab {
+	return new TcpLab(
+		({ descriptorLimit, ...options }) =>
+			createSyscallEngine({
+				...options,
+				...(descriptorLimit === undefined ? {} : { descriptorLimit }),
+				bindAddress: undefined,
+				udp: { idleMs: 1000, firstAnswerMs: 1000, maxFlows: 10 },
+				sweepMs: more.sweepMs ?? 50,
+				workers,
+			}),
+		{ descriptorLimit: more.descriptorLimit },
+	);
+}
+
 let lab: TcpLab;
 let echo: TestEndpoint;
 beforeEach(async () => {
-	lab = new TcpLab(({ descriptorLimit, ...options }) =>
-		createSyscallEngine({
-			...options,
-			...(descriptorLimit === undefined ? {} : { descriptorLimit }),
-			bindAddress: undefined,
-			udp: { idleMs: 1000, firstAnswerMs: 1000, maxFlows: 10 },
-			sweepMs: 50,
-			workers: 2,
-		}),
-	);
+	lab = aLab(2);
 	echo = await lab.endpoint((socket) => socket.pipe(socket));
 });
 afterEach(() => lab.close());
+
+it("a worker has no more open than is reserved for it, when it relays nothing", async () => {
+	const count = () => readdirSync("/proc/self/fd").length;
+	// Those of the first lab are there by then.
+	await lab.reconcile();
+	const before = count();
+	const other = aLab(4);
+	await other.reconcile();
+	expect(count() - before).toBeLessThanOrEqual(4 * WORKER_DESCRIPTORS);
+	await other.close();
+});
 
 describe("connections that nobody wants to hear of", () => {
 	it("are counted, and can be looked back on; those with trouble are told as ever", async () => {
