@@ -25,7 +25,7 @@ export interface BalancerOptions {
 	/** Called when an endpoint failed, and when one that had failed answered: for those of other threads. */
 	readonly onNews?: ((endpointKey: string, news: EndpointNews) => void) | undefined;
 	/** Clients that session affinity remembers at most. */
-	readonly maxAffinityClients?: number;
+	readonly maxAffinityClients?: number | undefined;
 	/** Whose turn it is, where several threads choose for one ServicePort. */
 	readonly turn?: Turn | undefined;
 	/** The balancer of the same port's other pool, with which it shares session affinity. */

@@ -27,6 +27,8 @@ export interface EngineOptions {
 	readonly random?: () => number;
 	/** How many file descriptors the process may have; by default, what the kernel says. */
 	readonly descriptorLimit?: number;
+	/** Clients that session affinity remembers at most, for each ServicePort; by default 65,536. */
+	readonly maxAffinityClients?: number | undefined;
 	/** How often connections are looked over for what no event tells of. */
 	readonly sweepMs?: number;
 }

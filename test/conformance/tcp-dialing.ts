@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import { connect } from "node:net";
 
 import { afterEach, beforeEach, describe, expect, test as it } from "vitest";
 import type { SessionAffinity } from "../../src/services/objects.ts";
@@ -262,6 +263,19 @@ export function describeDialing(createEngine: CreateEngine): void {
 			expect(countsOf(await lab.askMany(port, 20, 5))).toEqual({ [second]: 20 });
 			await lab.settled();
 			expect(lab.records.at(-1)).toMatchObject({ affinity: "kept", attemptCount: 1 });
+		});
+
+		it("forgets who came long ago when there are too many, counts them, and says so once", async () => {
+			await lab.close();
+			lab = new TcpLab(createEngine, { maxAffinityClients: 2 });
+			const port = await serveSticky(await lab.numbered(3));
+			for (const host of [1, 2, 3, 4, 5]) {
+				const from = connect({ host: "127.0.0.1", port, localAddress: `127.0.0.${host}` });
+				expect(String(await readToEnd(from))).toMatch(/^[123]$/);
+			}
+			await until(() => lab.engine.stats().affinityEvictions === 3, "three to be forgotten");
+			const said = lab.log.lines.filter(({ message }) => message.includes("affinity forgets"));
+			expect(said.map(({ level }) => level)).toEqual(["warn"]);
 		});
 
 		it("is one for both pools of a port", async () => {

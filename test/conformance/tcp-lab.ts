@@ -26,6 +26,8 @@ export interface TcpConformanceOptions {
 	readonly halfCloseIdleMs: number;
 	readonly portRange: { readonly first: Port; readonly last: Port } | undefined;
 	readonly preferredPorts: PreferredPorts;
+	/** Clients that session affinity remembers; undefined: as many as usual. */
+	readonly maxAffinityClients: number | undefined;
 	/** File descriptors that the engine may think the process has; undefined: what it has. */
 	readonly descriptorLimit: number | undefined;
 }
@@ -60,6 +62,7 @@ export class TcpLab {
 			halfCloseIdleMs: 60_000,
 			portRange: undefined,
 			preferredPorts: new Map(),
+			maxAffinityClients: undefined,
 			descriptorLimit: undefined,
 			...options,
 		});

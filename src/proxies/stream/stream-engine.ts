@@ -70,6 +70,7 @@ class StreamEngine implements RelayEngine {
 					now: () => clock.monotonicMs(),
 					random,
 					onAffinityEviction: () => affinity.happened(),
+					maxAffinityClients: options.maxAffinityClients,
 				}),
 		};
 		this.#affinity = affinity;

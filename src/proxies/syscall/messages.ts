@@ -29,6 +29,8 @@ export interface WorkerSettings {
 	/** Accepted connections that may wait for descriptors. */
 	readonly maxWaiting: number;
 	readonly maxDialing: number;
+	/** Clients of one ServicePort that session affinity remembers; undefined: as many as usual. */
+	readonly maxAffinityClients: number | undefined;
 	readonly descriptorLimit: number;
 	readonly sweepMs: number;
 	readonly interest: ConnectionInterest;
@@ -57,14 +59,13 @@ export const COUNTERS = {
 	connections: 0,
 	waiting: 1,
 	overloadRefusals: 2,
-	affinityEvictions: 3,
 	/** The number of its last connection: a successor goes on from there, so that no id comes twice. */
-	lastId: 4,
-	udpFlows: 5,
-	evictedFlows: 6,
+	lastId: 3,
+	udpFlows: 4,
+	evictedFlows: 5,
 } as const;
 /** Behind them, the dropped datagrams by reason, in the order of DROP_REASONS. */
-export const FIRST_DROP_COUNTER = 7;
+export const FIRST_DROP_COUNTER = 6;
 export const COUNTER_COUNT: number = FIRST_DROP_COUNTER + DROP_REASONS.length;
 
 export type ToWorker =
@@ -129,4 +130,6 @@ export type FromWorker =
 export type ConnectionEvent =
 	| { readonly start: ConnectionStart }
 	| { readonly record: ConnectionRecord }
-	| { readonly fault: TcpFault };
+	| { readonly fault: TcpFault }
+	/** Session affinity forgot a client. */
+	| "client-forgotten";

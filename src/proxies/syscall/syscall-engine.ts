@@ -4,6 +4,7 @@ import type { ConnectionInterest, ConnectionRecord } from "../../services/connec
 import { type Port, toPort } from "../../services/port.ts";
 import type { ServicePort, ServicePortKey } from "../../services/service-port.ts";
 import { systemClock } from "../../shared/clock.ts";
+import { AffinityEvictions } from "../affinity-evictions.ts";
 import { DescriptorBudget, planDescriptors, tellDescriptors } from "../descriptor-budget.ts";
 import { readDescriptorLimit } from "../descriptor-limit.ts";
 import type { EngineStats, LiveConnection, ReconcileOutcome, RelayEngine } from "../engine.ts";
@@ -43,6 +44,7 @@ class SyscallEngine implements RelayEngine {
 	readonly #workers: Workers;
 	readonly #listeners: ListenerTable;
 	readonly #faults: TcpFaults;
+	readonly #affinity: AffinityEvictions;
 	readonly #sweepTimer: NodeJS.Timeout;
 	readonly #keys = new Map<number, ServicePortKey>();
 	#extraSockets = 0;
@@ -61,6 +63,7 @@ class SyscallEngine implements RelayEngine {
 				drainRemovedMs: options.drainRemovedMs,
 				maxWaiting: plan.waiting,
 				maxDialing: MAX_DIALING,
+				maxAffinityClients: options.maxAffinityClients,
 				descriptorLimit: plan.relaying,
 				sweepMs: options.sweepMs ?? SWEEP_MS,
 				udp: { ...udp, maxFlows: Math.ceil(maxFlowsOf(udp, plan.relaying) / count) },
@@ -68,9 +71,11 @@ class SyscallEngine implements RelayEngine {
 			maxDescriptor: readDescriptorLimit(),
 			hooks,
 			onFault: (fault) => this.#faults.happened(fault),
+			onClientForgotten: () => this.#affinity.happened(),
 			log,
 		});
 		this.#faults = new TcpFaults(log, clock);
+		this.#affinity = new AffinityEvictions(log, clock);
 		this.#sweepTimer = setInterval(
 			() => this.#faults.sweep(this.#workers.counter("waiting") > 0),
 			options.sweepMs ?? SWEEP_MS,
@@ -135,7 +140,7 @@ class SyscallEngine implements RelayEngine {
 			droppedDatagrams: dropped.values().reduce((sum, each) => sum + each, 0),
 			droppedDatagramsByReason: dropped,
 			evictedFlows: this.#workers.counter("evictedFlows"),
-			affinityEvictions: this.#workers.counter("affinityEvictions"),
+			affinityEvictions: this.#affinity.count,
 			workerFailures: this.#workers.failures,
 			overloadRefusals: this.#workers.counter("overloadRefusals"),
 			acceptPaused: waitingConnections > 0,
@@ -158,6 +163,7 @@ class SyscallEngine implements RelayEngine {
 		this.#listeners.closeAll();
 		await Promise.all(this.#closing);
 		await this.#workers.stop();
+		this.#affinity.close();
 	}
 
 	#open(servicePort: ServicePort, target: ListenTarget): Promise<ServicePortListener> {

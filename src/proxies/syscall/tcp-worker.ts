@@ -140,12 +140,13 @@ export class TcpWorker {
 
 	/** Of a listener's balancer, which shares its rotation and its news with those of other workers. */
 	balancerOptions(id: number, turn: number): BalancerOptions {
-		const { clock, settings } = this.#parts;
+		const { clock, settings, teller } = this.#parts;
 		return {
 			now: () => clock.monotonicMs(),
 			random: Math.random,
 			turn: new SharedTurn(settings.shared.turns, turn),
-			onAffinityEviction: () => this.#counters.increase("affinityEvictions"),
+			onAffinityEviction: () => teller.happened("client-forgotten", clock.monotonicMs()),
+			maxAffinityClients: settings.maxAffinityClients,
 			onNews: (endpointKey, news) => this.#parts.onNews(id, endpointKey, news),
 		};
 	}

@@ -4,7 +4,14 @@ import type { Log } from "../../shared/log.ts";
 import type { EngineHooks } from "../engine.ts";
 import type { TcpFault } from "../tcp-faults.ts";
 import { close, eventfd, signalEventfd } from "./libc.ts";
-import type { Answers, FromWorker, Question, ToWorker, WorkerSettings } from "./messages.ts";
+import type {
+	Answers,
+	ConnectionEvent,
+	FromWorker,
+	Question,
+	ToWorker,
+	WorkerSettings,
+} from "./messages.ts";
 import { systemError } from "./system-error.ts";
 
 /** The worker's program beside this file, before and after the build. */
@@ -23,6 +30,7 @@ export interface WorkerHandleOptions {
 	onNews(listener: number, endpointKey: string, news: EndpointNews): void;
 	readonly log: Log;
 	onFault(fault: TcpFault): void;
+	onClientForgotten(): void;
 	/** It ended and nobody had stopped it. */
 	onDeath(cause: unknown): void;
 }
@@ -106,16 +114,19 @@ export class WorkerHandle {
 		await this.#ended;
 	}
 
-	#onMessage(message: FromWorker): void {
+	#onEvent(event: ConnectionEvent): void {
 		const { hooks } = this.#options;
+		if (event === "client-forgotten") this.#options.onClientForgotten();
+		else if ("record" in event) hooks.onConnectionEnd(event.record);
+		else if ("start" in event) hooks.onConnectionStart(event.start);
+		else this.#options.onFault(event.fault);
+	}
+
+	#onMessage(message: FromWorker): void {
 		switch (message.kind) {
 			case "happened":
-				for (const counts of message.counts) hooks.onCounted(counts);
-				for (const event of message.events) {
-					if ("record" in event) hooks.onConnectionEnd(event.record);
-					else if ("start" in event) hooks.onConnectionStart(event.start);
-					else this.#options.onFault(event.fault);
-				}
+				for (const counts of message.counts) this.#options.hooks.onCounted(counts);
+				for (const event of message.events) this.#onEvent(event);
 				return;
 			case "log":
 				this.#options.log[message.level](message.fields, message.message);

@@ -30,6 +30,7 @@ export interface WorkersOptions {
 		| "drainRemovedMs"
 		| "maxWaiting"
 		| "maxDialing"
+		| "maxAffinityClients"
 		| "descriptorLimit"
 		| "sweepMs"
 		| "udp"
@@ -38,6 +39,8 @@ export interface WorkersOptions {
 	readonly maxDescriptor: number;
 	readonly hooks: EngineHooks;
 	onFault(fault: TcpFault): void;
+	/** Session affinity forgot a client. */
+	onClientForgotten(): void;
 	readonly log: Log;
 }
 
@@ -247,6 +250,7 @@ export class Workers {
 			hooks,
 			log: this.#options.log,
 			onFault: (fault) => this.#options.onFault(fault),
+			onClientForgotten: () => this.#options.onClientForgotten(),
 			onNews: (listener, endpointKey, news) => {
 				for (const other of this.#served.get(listener)?.shares.keys() ?? []) {
 					if (other === index) continue;
