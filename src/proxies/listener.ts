@@ -73,6 +73,9 @@ export interface UdpRelay extends ProtocolRelay {
 		socket: DatagramSocket,
 	): ServicePortListener;
 
+	/** Ends every flow as "relay-failed"; what is sent to its listeners makes new ones. */
+	failFlows(): void;
+
 	/** Since the start. */
 	droppedDatagrams(): number;
 	/** Since the start; every reason is there. */

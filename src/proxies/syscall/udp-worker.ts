@@ -95,7 +95,9 @@ export class UdpWorker {
 		return failing;
 	}
 
-	stop(): void {
+	/** Ends everything so; the sockets of ServicePorts stay open. */
+	stop(end: "stopped" | "relay-failed"): void {
+		if (end === "relay-failed") this.relay.failFlows();
 		for (const id of this.#served.keys()) this.release(id);
 		void this.relay.close();
 	}

@@ -92,12 +92,12 @@ try {
 		if (isWoken) readMessages();
 		teller.tellDue(nowMs);
 	}
-	udp.stop();
+	udp.stop("stopped");
 	worker.stop("stopped");
 	tellUdpCounts();
 } catch (error) {
 	// Each connection has its record, whatever became of it.
-	udp.stop();
+	udp.stop("relay-failed");
 	worker.stop("relay-failed");
 	teller.tellNow();
 	throw error;

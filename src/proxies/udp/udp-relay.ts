@@ -98,6 +98,10 @@ class ListenersAndFlows implements UdpRelay {
 		return listener;
 	}
 
+	failFlows(): void {
+		for (const flow of this.#table.flows()) flow.end("relay-failed");
+	}
+
 	connections(): LiveConnection[] {
 		return this.#table
 			.flows()

@@ -7,6 +7,7 @@ import { createSyscallEngine } from "../../../../src/proxies/syscall/syscall-eng
 import type { Endpoint } from "../../../../src/services/service-port.ts";
 import type { TestEndpoint } from "../../../conformance/tcp-endpoints.ts";
 import { countsOf, endOf, readToEnd, TcpLab, until } from "../../../conformance/tcp-lab.ts";
+import { aUdpServicePort, LabClient, LabEndpoint } from "../../../conformance/udp-lab.ts";
 import { anEndpointAt, aServicePort } from "../builders.ts";
 
 const BY_CLIENT = { type: "ClientIP", timeoutMs: 60_000 } as const;
@@ -138,6 +139,28 @@ describe("a worker that ends by an error", () => {
 			"shop/poisoned:http relay-failed": 1,
 			"shop/first:http closed": 1,
 		});
+	});
+
+	it("ends its UDP flows as relay-failed, and the next one serves their clients", async () => {
+		const named = await LabEndpoint.open({ answer: (_datagram, reply) => reply("dns") });
+		const sticky = { sessionAffinity: BY_CLIENT };
+		const { bindings } = await lab.reconcile(
+			aUdpServicePort({ ...sticky, endpoints: [named.endpoint] }),
+			aServicePort({ ...sticky, name: "of the other worker" }),
+			aServicePort({ ...sticky, name: "poisoned", endpoints: [aPoisonedEndpoint()] }),
+		);
+		const [port = 0, , poisoned = 0] = bindings.map(({ proxyPort }) => proxyPort);
+		const client = await LabClient.open({ address: "127.0.0.1", port });
+		expect(await client.askText("question")).toBe("dns");
+		await endOf(lab.dial(poisoned));
+		await until(() => lab.records.length === 2, "both to have ended");
+		expect(countsOf(lab.records.map(({ protocol, end }) => `${protocol} ${end}`))).toEqual({
+			"udp relay-failed": 1,
+			"tcp relay-failed": 1,
+		});
+		expect(await client.askText("question")).toBe("dns");
+		client.close();
+		named.close();
 	});
 
 	it("is logged with its cause, and leaves no descriptor behind", async () => {
