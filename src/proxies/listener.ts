@@ -3,11 +3,11 @@ import type { IpAddress } from "../services/address.ts";
 import type { Port } from "../services/port.ts";
 import type { Endpoint, Protocol, ServicePort } from "../services/service-port.ts";
 import type { Clock } from "../shared/clock.ts";
-import type { Log } from "../shared/log.ts";
 import type { DescriptorBudget } from "./descriptor-budget.ts";
 import type { DropReason } from "./drop-reason.ts";
 import type { ConnectionHooks, LiveConnection } from "./engine.ts";
 import type { DatagramSocket } from "./udp/datagram-socket.ts";
+import type { UdpFault } from "./udp-faults.ts";
 
 /** The listener of one ServicePort, whatever its protocol. Owns the ServicePort's balancer. */
 export interface ServicePortListener {
@@ -87,7 +87,6 @@ export interface UdpRelay extends ProtocolRelay {
 /** What both halves of an engine are given. */
 export interface RelayContext {
 	readonly hooks: ConnectionHooks;
-	readonly log: Log;
 	readonly clock: Clock;
 	/** A balancer for one more ServicePort, which shares session affinity with a sibling's. */
 	readonly createBalancer: (sibling: Balancer | undefined) => Balancer;
@@ -100,6 +99,8 @@ export interface RelayContext {
 	 * round for ever and multiply.
 	 */
 	readonly leadsBack: (protocol: Protocol, endpoint: Endpoint) => boolean;
+	/** Is told of each datagram that is not passed on, and of each flow that has to make room. */
+	readonly onUdpFault: (fault: UdpFault) => void;
 	/** One descriptor per listener and per UDP flow, two per TCP connection. */
 	readonly budget: DescriptorBudget;
 }

@@ -54,8 +54,11 @@ export class RecurringFailure {
 		return this.#problem;
 	}
 
-	/** @param text what went wrong, as a person would want to read it. */
-	failed(text: string, fields: object = {}): void {
+	/**
+	 * @param text what went wrong, as a person would want to read it.
+	 * @param count how often it did.
+	 */
+	failed(text: string, fields: object = {}, count = 1): void {
 		const now = this.#clock.monotonicMs();
 		if (this.#problem === undefined) {
 			this.#failures = 0;
@@ -64,10 +67,10 @@ export class RecurringFailure {
 			this.#announced = undefined;
 		}
 		this.#problem = text;
-		this.#failures += 1;
+		this.#failures += count;
 		const isNews = this.#announced !== text || now - this.#saidAtMs >= this.#summaryMs;
 		if (!isNews || !this.#takeLine(now)) {
-			this.#unreported += 1;
+			this.#unreported += count;
 			return;
 		}
 		this.#announced = text;

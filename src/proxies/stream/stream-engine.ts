@@ -14,6 +14,7 @@ import { LocalAddresses } from "../local-addresses.ts";
 import { PortAllocator } from "../port-allocator.ts";
 import { repeat } from "../repeat.ts";
 import { createUdpRelay } from "../udp/udp-relay.ts";
+import { UdpFaults } from "../udp-faults.ts";
 import { TcpRelay } from "./tcp-relay.ts";
 import { createDatagramSocket } from "./udp-socket.ts";
 
@@ -43,6 +44,7 @@ class StreamEngine implements RelayEngine {
 	readonly #ports: PortAllocator;
 	readonly #tcp: TcpRelay;
 	readonly #udp: UdpRelay;
+	readonly #udpFaults: UdpFaults;
 	readonly #listeners: ListenerTable;
 	readonly #affinity: AffinityEvictions;
 	#nextId = 0;
@@ -56,11 +58,11 @@ class StreamEngine implements RelayEngine {
 		const affinity = new AffinityEvictions(log, clock);
 		const context: RelayContext = {
 			hooks,
-			log,
 			clock,
 			nextId: () => this.#newId(),
 			budget,
 			repeat,
+			onUdpFault: (fault) => this.#udpFaults.happened(fault),
 			leadsBack: (protocol, { address, port }) =>
 				this.#ports.isTaken({ protocol, family: ipFamilyOf(address) }, port) &&
 				localAddresses.has(address),
@@ -80,6 +82,7 @@ class StreamEngine implements RelayEngine {
 			random,
 		});
 		this.#tcp = new TcpRelay(context, {
+			log,
 			dialTimeoutsMs: options.dialTimeoutsMs,
 			halfCloseIdleMs: options.halfCloseIdleMs,
 			drainRemovedMs: options.drainRemovedMs,
@@ -91,6 +94,7 @@ class StreamEngine implements RelayEngine {
 			{ ...options.udp, maxFlows: maxFlowsOf(options.udp, plan.relaying) },
 			createDatagramSocket,
 		);
+		this.#udpFaults = new UdpFaults(log, clock, () => this.#udp.count());
 		this.#listeners = new ListenerTable({
 			ports: this.#ports,
 			budget,
@@ -160,6 +164,7 @@ class StreamEngine implements RelayEngine {
 		this.#listeners.closeAll();
 		this.#affinity.close();
 		await Promise.all([this.#tcp.close(), this.#udp.close()]);
+		this.#udpFaults.close();
 	}
 
 	#open(servicePort: ServicePort, target: ListenTarget): Promise<ServicePortListener> {

@@ -1,6 +1,7 @@
 import type { ConnectionRecord } from "../../services/connection-record.ts";
 import type { ServicePort } from "../../services/service-port.ts";
 import { describeError } from "../../shared/errors.ts";
+import type { Log } from "../../shared/log.ts";
 import { DescriptorBudget } from "../descriptor-budget.ts";
 import type { LiveConnection } from "../engine.ts";
 import type {
@@ -25,6 +26,7 @@ const MAX_DIALING = 4096;
 const SWEEP_MS = 1000;
 
 export interface TcpRelayOptions {
+	readonly log: Log;
 	/** One per attempt, in milliseconds; at least one. */
 	readonly dialTimeoutsMs: readonly number[];
 	readonly halfCloseIdleMs: number;
@@ -47,9 +49,9 @@ export class TcpRelay implements ProtocolRelay {
 	#onEmpty: (() => void)[] = [];
 
 	constructor(context: RelayContext, options: TcpRelayOptions) {
-		const { clock, budget, log } = context;
+		const { clock, budget } = context;
 		this.#context = context;
-		this.#faults = new TcpFaults(log, clock);
+		this.#faults = new TcpFaults(options.log, clock);
 		this.#admission = new TcpAdmission({
 			budget,
 			waitingRoom: new DescriptorBudget(options.maxWaiting),

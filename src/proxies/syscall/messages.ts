@@ -10,6 +10,7 @@ import { DROP_REASONS } from "../drop-reason.ts";
 import type { LiveConnection } from "../engine.ts";
 import type { UdpLimits } from "../listener.ts";
 import type { TcpFault } from "../tcp-faults.ts";
+import type { UdpFault } from "../udp-faults.ts";
 
 /** What the thread of the engine and its workers say to each other; all of it can be cloned. */
 
@@ -113,12 +114,6 @@ export type FromWorker =
 			readonly events: readonly ConnectionEvent[];
 	  }
 	| { readonly kind: "answer"; readonly request: number; readonly answer: Answers[Question] }
-	| {
-			readonly kind: "log";
-			readonly level: "error" | "warn" | "info" | "debug";
-			readonly fields: object;
-			readonly message: string;
-	  }
 	| { readonly kind: "released"; readonly listener: number }
 	| {
 			readonly kind: "news";
@@ -131,5 +126,6 @@ export type ConnectionEvent =
 	| { readonly start: ConnectionStart }
 	| { readonly record: ConnectionRecord }
 	| { readonly fault: TcpFault }
+	| { readonly udpFault: UdpFault }
 	/** Session affinity forgot a client. */
 	| "client-forgotten";

@@ -13,6 +13,7 @@ import type { ListenTarget, ServicePortListener } from "../listener.ts";
 import { ListenerTable } from "../listener-table.ts";
 import { PortAllocator } from "../port-allocator.ts";
 import { TcpFaults } from "../tcp-faults.ts";
+import { UdpFaults } from "../udp-faults.ts";
 import { SHUT_RDWR, shutdown } from "./libc.ts";
 import { setOwnPort } from "./own-ports.ts";
 import { testSystemCalls } from "./self-test.ts";
@@ -44,6 +45,7 @@ class SyscallEngine implements RelayEngine {
 	readonly #workers: Workers;
 	readonly #listeners: ListenerTable;
 	readonly #faults: TcpFaults;
+	readonly #udpFaults: UdpFaults;
 	readonly #affinity: AffinityEvictions;
 	readonly #sweepTimer: NodeJS.Timeout;
 	readonly #keys = new Map<number, ServicePortKey>();
@@ -71,10 +73,12 @@ class SyscallEngine implements RelayEngine {
 			maxDescriptor: readDescriptorLimit(),
 			hooks,
 			onFault: (fault) => this.#faults.happened(fault),
+			onUdpFault: (fault) => this.#udpFaults.happened(fault),
 			onClientForgotten: () => this.#affinity.happened(),
 			log,
 		});
 		this.#faults = new TcpFaults(log, clock);
+		this.#udpFaults = new UdpFaults(log, clock, () => this.#workers.counter("udpFlows"));
 		this.#affinity = new AffinityEvictions(log, clock);
 		this.#sweepTimer = setInterval(
 			() => this.#faults.sweep(this.#workers.counter("waiting") > 0),
@@ -163,6 +167,7 @@ class SyscallEngine implements RelayEngine {
 		this.#listeners.closeAll();
 		await Promise.all(this.#closing);
 		await this.#workers.stop();
+		this.#udpFaults.close();
 		this.#affinity.close();
 	}
 

@@ -10,6 +10,7 @@ import {
 	isTroubled,
 } from "../../services/connection-record.ts";
 import type { Protocol } from "../../services/service-port.ts";
+import type { UdpFault } from "../udp-faults.ts";
 import type { ConnectionEvent, FromWorker } from "./messages.ts";
 
 /** What is told one by one is told in batches, this long after the first of one at the latest. */
@@ -31,6 +32,8 @@ export class Teller {
 	readonly #say: (message: FromWorker) => void;
 	#events: ConnectionEvent[] = [];
 	#eventsSinceMs = 0;
+	/** Where among the events is that of a kind. */
+	readonly #udpFaultAt = new Map<UdpFault["kind"], number>();
 	#counted: Record<Protocol, Map<string, ConnectionCounts>> = nothingCounted();
 	#countedSinceMs: number | undefined;
 	readonly #recent: ConnectionRecord[] = [];
@@ -45,6 +48,21 @@ export class Teller {
 	happened(event: ConnectionEvent, nowMs: number): void {
 		if (this.#events.length === 0) this.#eventsSinceMs = nowMs;
 		this.#events.push(event);
+	}
+
+	/**
+	 * Datagrams were dropped or flows had to go: of those of one kind, of which there may be a million a second,
+	 * one event is told.
+	 */
+	udpFault(fault: UdpFault, nowMs: number): void {
+		const index = this.#udpFaultAt.get(fault.kind);
+		const before = this.#events[index ?? -1];
+		if (index !== undefined && typeof before === "object" && "udpFault" in before) {
+			this.#events[index] = { udpFault: { ...fault, count: before.udpFault.count + fault.count } };
+		} else {
+			this.#udpFaultAt.set(fault.kind, this.#events.length);
+			this.happened({ udpFault: fault }, nowMs);
+		}
 	}
 
 	/** One has begun, and nobody wants to hear which. */
@@ -83,6 +101,7 @@ export class Teller {
 		if (this.#events.length === 0 && this.#countedSinceMs === undefined) return;
 		this.#say({ kind: "happened", counts: this.#takeCounts(), events: this.#events });
 		this.#events = [];
+		this.#udpFaultAt.clear();
 	}
 
 	#countsOf(protocol: Protocol, service: string, nowMs: number): ConnectionCounts {

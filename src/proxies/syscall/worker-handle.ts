@@ -1,8 +1,8 @@
 import { Worker } from "node:worker_threads";
 import type { EndpointNews } from "../../balancing/pick.ts";
-import type { Log } from "../../shared/log.ts";
 import type { EngineHooks } from "../engine.ts";
 import type { TcpFault } from "../tcp-faults.ts";
+import type { UdpFault } from "../udp-faults.ts";
 import { close, eventfd, signalEventfd } from "./libc.ts";
 import type {
 	Answers,
@@ -28,8 +28,8 @@ export interface WorkerHandleOptions {
 	readonly hooks: EngineHooks;
 	/** It has found out something of an endpoint. */
 	onNews(listener: number, endpointKey: string, news: EndpointNews): void;
-	readonly log: Log;
 	onFault(fault: TcpFault): void;
+	onUdpFault(fault: UdpFault): void;
 	onClientForgotten(): void;
 	/** It ended and nobody had stopped it. */
 	onDeath(cause: unknown): void;
@@ -119,7 +119,8 @@ export class WorkerHandle {
 		if (event === "client-forgotten") this.#options.onClientForgotten();
 		else if ("record" in event) hooks.onConnectionEnd(event.record);
 		else if ("start" in event) hooks.onConnectionStart(event.start);
-		else this.#options.onFault(event.fault);
+		else if ("fault" in event) this.#options.onFault(event.fault);
+		else this.#options.onUdpFault(event.udpFault);
 	}
 
 	#onMessage(message: FromWorker): void {
@@ -127,9 +128,6 @@ export class WorkerHandle {
 			case "happened":
 				for (const counts of message.counts) this.#options.hooks.onCounted(counts);
 				for (const event of message.events) this.#onEvent(event);
-				return;
-			case "log":
-				this.#options.log[message.level](message.fields, message.message);
 				return;
 			case "answer":
 				this.#questions.get(message.request)?.(message.answer);

@@ -1,6 +1,5 @@
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import type { Clock } from "../../shared/clock.ts";
-import type { Log } from "../../shared/log.ts";
 import { clearEventfd, EPOLLIN } from "./libc.ts";
 import {
 	COUNTER_COUNT,
@@ -62,7 +61,6 @@ const udp = new UdpWorker(
 			},
 			onConnectionEnd: (record) => teller.ended(record, nowMs),
 		},
-		log: toldLog({ worker: settings.index }),
 		clock,
 		createBalancer: () => {
 			throw new TypeError("Cannot choose without a listener's options");
@@ -70,6 +68,7 @@ const udp = new UdpWorker(
 		nextId: () => worker.newId(),
 		repeat: (periodMs, run) => worker.repeat(periodMs, run),
 		leadsBack: (protocol, endpoint) => worker.leadsBack(protocol, endpoint),
+		onUdpFault: (fault) => teller.udpFault(fault, nowMs),
 		budget: worker.budget,
 	},
 	settings.udp,
@@ -189,20 +188,6 @@ function tellUdpCounts(): void {
 		const at = FIRST_DROP_COUNTER + index;
 		counters[first + at] = (before[at] ?? 0) + count;
 	}
-}
-
-/** A log whose lines the engine's thread writes. */
-function toldLog(bound: object): Log {
-	const at = (level: "error" | "warn" | "info" | "debug") => (fields: object, message: string) =>
-		say({ kind: "log", level, fields: { ...bound, ...fields }, message });
-	return {
-		error: at("error"),
-		warn: at("warn"),
-		info: at("info"),
-		debug: () => {},
-		isDebug: () => false,
-		child: (fields) => toldLog({ ...bound, ...fields }),
-	};
 }
 
 function say(message: FromWorker): void {

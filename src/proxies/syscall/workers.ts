@@ -4,6 +4,7 @@ import type { Log } from "../../shared/log.ts";
 import { DROP_REASONS, type DropReason } from "../drop-reason.ts";
 import type { EngineHooks, LiveConnection } from "../engine.ts";
 import type { TcpFault } from "../tcp-faults.ts";
+import type { UdpFault } from "../udp-faults.ts";
 import { close } from "./libc.ts";
 import {
 	COUNTER_COUNT,
@@ -39,6 +40,7 @@ export interface WorkersOptions {
 	readonly maxDescriptor: number;
 	readonly hooks: EngineHooks;
 	onFault(fault: TcpFault): void;
+	onUdpFault(fault: UdpFault): void;
 	/** Session affinity forgot a client. */
 	onClientForgotten(): void;
 	readonly log: Log;
@@ -248,8 +250,8 @@ export class Workers {
 				interest: this.#interest,
 			},
 			hooks,
-			log: this.#options.log,
 			onFault: (fault) => this.#options.onFault(fault),
+			onUdpFault: (fault) => this.#options.onUdpFault(fault),
 			onClientForgotten: () => this.#options.onClientForgotten(),
 			onNews: (listener, endpointKey, news) => {
 				for (const other of this.#served.get(listener)?.shares.keys() ?? []) {

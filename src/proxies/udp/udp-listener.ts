@@ -74,7 +74,6 @@ export function adoptUdpSocket(
 ): UdpListener {
 	socket.on("error", (error) => {
 		shared.drops.drop("receive-failed", servicePort.name, errorCode(error));
-		shared.wake();
 	});
 	return new UdpListener(servicePort, target, socket, shared);
 }
@@ -166,7 +165,6 @@ export class UdpListener implements ServicePortListener, UdpFlowHost {
 
 	onDrop(reason: DropReason, code?: string): void {
 		this.#shared.drops.drop(reason, this.service, code);
-		this.#shared.wake();
 	}
 
 	relieve(flow: UdpFlow): boolean {

@@ -59,9 +59,9 @@ class ListenersAndFlows implements UdpRelay {
 	constructor(context: RelayContext, limits: UdpLimits, createSocket: CreateDatagramSocket) {
 		this.#context = context;
 		this.#shortestWaitMs = Math.min(limits.idleMs, limits.firstAnswerMs);
-		this.#drops = new UdpDrops(context.log, context.clock);
+		this.#drops = new UdpDrops(context.onUdpFault);
 		this.#table = new FlowTable(limits.maxFlows, (flow) => {
-			this.#drops.evict(flow.service, this.#table.size);
+			this.#drops.evict(flow.service);
 			flow.end("evicted");
 		});
 		this.#shared = {
@@ -152,8 +152,7 @@ class ListenersAndFlows implements UdpRelay {
 			const end = flow.expiry(nowMs);
 			if (end !== undefined) flow.end(end);
 		}
-		this.#drops.sweep();
-		if (this.#table.size > 0 || this.#drops.isRecent) return;
+		if (this.#table.size > 0) return;
 		this.#stopSweeping?.();
 		this.#stopSweeping = undefined;
 	}

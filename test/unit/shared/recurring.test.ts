@@ -58,6 +58,17 @@ describe("RecurringFailure", () => {
 		expect(failure.problem).toBeUndefined();
 	});
 
+	it("counts many at once", () => {
+		const { failure, lines } = aFailure();
+		failure.failed("refused", {}, 5);
+		failure.failed("refused", {}, 10);
+		failure.succeeded();
+		expect(lines.map(({ fields }) => fields)).toMatchObject([
+			{ failures: 5 },
+			{ failures: 15, unreported: 10 },
+		]);
+	});
+
 	it("logs when the text changes", () => {
 		const { failure, lines } = aFailure();
 		failure.failed("refused");

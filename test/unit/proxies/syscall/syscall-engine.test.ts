@@ -104,6 +104,24 @@ describe("a client that sends an urgent byte", () => {
 	});
 });
 
+it("what all workers drop is one line of the log", async () => {
+	const { bindings } = await lab.reconcile(aUdpServicePort({ endpoints: [] }));
+	const clients = await Promise.all(
+		Array.from({ length: 20 }, () =>
+			LabClient.open({ address: "127.0.0.1", port: bindings[0]?.proxyPort ?? 0 }),
+		),
+	);
+	// The kernel deals clients out: both workers have some.
+	for (const client of clients) client.send("question");
+	await until(() => lab.engine.stats().droppedDatagrams === 20, "all to be dropped");
+	await lab.engine.connections();
+	for (const client of clients) client.close();
+	const warnings = lab.log.lines.filter(({ level }) => level === "warn");
+	expect(warnings).toMatchObject([
+		{ message: "datagrams are dropped: no-endpoint", fields: { service: "lab/echo:dns" } },
+	]);
+});
+
 describe("a worker that ends by an error", () => {
 	/** Two ServicePorts, each in one worker of its own, and a poisoned one in the first's. */
 	async function serve() {

@@ -27,6 +27,26 @@ describe("Teller", () => {
 		expect(teller.recent()).toEqual([]);
 	});
 
+	it("makes one event of a flood of dropped datagrams, as the last of them was", () => {
+		const { teller, said } = aTeller("none");
+		const fault = { kind: "refused", service: "shop/dns", count: 1 } as const;
+		for (let count = 0; count < 1_000; count += 1) teller.udpFault(fault, 0);
+		teller.happened("client-forgotten", 1);
+		teller.udpFault({ ...fault, service: "shop/last", errorCode: "EPERM" }, 2);
+		teller.udpFault({ ...fault, kind: "evicted" }, 3);
+		teller.tellDue(10);
+		teller.udpFault(fault, 11);
+		teller.tellDue(21);
+		expect(said.map(({ events }) => events)).toEqual([
+			[
+				{ udpFault: { kind: "refused", service: "shop/last", errorCode: "EPERM", count: 1_001 } },
+				"client-forgotten",
+				{ udpFault: { ...fault, kind: "evicted" } },
+			],
+			[{ udpFault: fault }],
+		]);
+	});
+
 	it("counts what is not wanted, and tells that within a second", () => {
 		const { teller, said } = aTeller("none");
 		for (const id of ["1", "2"]) {

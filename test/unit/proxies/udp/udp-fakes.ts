@@ -10,9 +10,9 @@ import type {
 	Sender,
 } from "../../../../src/proxies/udp/datagram-socket.ts";
 import { createUdpRelay } from "../../../../src/proxies/udp/udp-relay.ts";
+import type { UdpFault } from "../../../../src/proxies/udp-faults.ts";
 import type { ConnectionRecord } from "../../../../src/services/connection-record.ts";
 import type { ServicePort } from "../../../../src/services/service-port.ts";
-import { aLog } from "../builders.ts";
 
 export interface FakeSend {
 	readonly text: string;
@@ -194,7 +194,7 @@ export function aUdpRelay({ limits = {}, descriptors = 1_000 }: RelayParts = {})
 	const clock = { nowMs: 1_000_000, monotonicMs: () => clock.nowMs, wallMs: () => clock.nowMs };
 	const records: ConnectionRecord[] = [];
 	const counts = { starts: 0, ids: 0 };
-	const { log, lines } = aLog();
+	const faults: UdpFault[] = [];
 	const budget = new DescriptorBudget(descriptors);
 	const relay = createUdpRelay(
 		{
@@ -204,8 +204,8 @@ export function aUdpRelay({ limits = {}, descriptors = 1_000 }: RelayParts = {})
 					counts.starts += 1;
 				},
 			},
-			log,
 			clock,
+			onUdpFault: (fault) => faults.push(fault),
 			repeat,
 			leadsBack: () => false,
 			createBalancer: () => createBalancer({ now: () => clock.nowMs, random: () => 0 }),
@@ -218,7 +218,7 @@ export function aUdpRelay({ limits = {}, descriptors = 1_000 }: RelayParts = {})
 		{ idleMs: 30_000, firstAnswerMs: 5_000, maxFlows: 100, ...limits },
 		net.create,
 	);
-	return { relay, net, clock, records, counts, lines, budget };
+	return { relay, net, clock, records, counts, faults, budget };
 }
 
 /** The relay with one listener. `receive` is a datagram of client 10.1.0.2. */

@@ -150,10 +150,10 @@ describe("a UDP listener", () => {
 	});
 
 	it("survives the errors of its socket (case 14c)", async () => {
-		const { net, relay, socket, receive, lines } = await aListener();
+		const { net, relay, socket, receive, faults } = await aListener();
 		for (const code of ["ENOBUFS", "ECONNREFUSED", "EIO"]) socket.fail(code);
 		expect(relay.droppedByReason().get("receive-failed")).toBe(3);
-		expect(lines).toHaveLength(1);
+		expect(faults.map(({ errorCode }) => errorCode)).toEqual(["ENOBUFS", "ECONNREFUSED", "EIO"]);
 		receive("question");
 		expect(net.newest.taken).toHaveLength(1);
 	});
@@ -204,6 +204,15 @@ describe("a UDP listener", () => {
 		expect(relay.droppedByReason().get("answer-queue-full")).toBe(1);
 	});
 
+	it("failFlows() ends its flows as relay-failed, and serves the next datagram", async () => {
+		const { relay, receive, records } = await aListener();
+		for (const port of [1, 2]) receive("question", port);
+		relay.failFlows();
+		expect(records.map(({ end }) => end)).toEqual(["relay-failed", "relay-failed"]);
+		receive("question");
+		expect(relay.count()).toBe(1);
+	});
+
 	it("close() ends its flows and its part of the descriptors, and may be called again", async () => {
 		const { net, relay, listener, socket, receive, records, budget } = await aListener();
 		for (const port of [1, 2]) receive("question", port);
@@ -217,36 +226,21 @@ describe("a UDP listener", () => {
 	});
 });
 
-describe("the UDP relay's log", () => {
-	it("says of a flood of drops that it began, and with the count that it is over", async () => {
-		const { lines, clock, receive, listener } = await aListener();
+describe("what the UDP relay tells of", () => {
+	it("is each datagram that it drops", async () => {
+		const { faults, receive, listener } = await aListener();
 		listener.update(aServicePort({ protocol: "udp", endpoints: [] }));
-		for (let count = 0; count < 1_000; count += 1) receive("question");
-		expect(lines).toMatchObject([
-			{
-				level: "warn",
-				message: "datagrams are dropped: no-endpoint",
-				fields: { service: "shop/cart:http" },
-			},
-		]);
-		for (let minute = 0; minute < 4; minute += 1) {
-			clock.nowMs += 60_000;
-			vi.advanceTimersToNextTimer();
-		}
-		expect(lines.slice(1)).toMatchObject([
-			{
-				level: "info",
-				message: "datagrams are no longer dropped: no-endpoint",
-				fields: { failures: 1_000 },
-			},
-		]);
+		for (let count = 0; count < 3; count += 1) receive("question");
+		const fault = { kind: "no-endpoint", count: 1, service: "shop/cart:http" };
+		expect(faults).toEqual([fault, fault, fault]);
 		expect(vi.getTimerCount()).toBe(0);
 	});
 
-	it("says once that flows have to make room", async () => {
-		const { lines, relay, receive } = await aListener({ limits: { maxFlows: 2 } });
+	it("is each flow that has to make room", async () => {
+		const { faults, relay, receive } = await aListener({ limits: { maxFlows: 2 } });
 		for (let port = 1; port <= 50; port += 1) receive("question", port);
-		expect(lines.map(({ level }) => level)).toEqual(["warn"]);
+		expect(faults).toHaveLength(48);
+		expect(faults[0]).toEqual({ kind: "evicted", count: 1, service: "shop/cart:http" });
 		expect([relay.count(), relay.evictedFlows()]).toEqual([2, 48]);
 	});
 });
