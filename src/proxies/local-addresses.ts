@@ -5,7 +5,10 @@ import { type IpAddress, parseIpAddress } from "../services/address.ts";
 /** Reading takes up to a millisecond on a node with hundreds of interfaces. */
 const READ_AGAIN_MS = 1000;
 
-/** The addresses that this node has, as of a second ago at most. */
+/**
+ * The addresses that this node has, as of a second ago at most. Where they cannot be read, which takes a
+ * file descriptor, those that were read last still count.
+ */
 export class LocalAddresses {
 	readonly #now: () => number;
 	readonly #read: typeof networkInterfaces;
@@ -21,11 +24,19 @@ export class LocalAddresses {
 	has(address: IpAddress): boolean {
 		if (this.#now() - this.#readAtMs >= READ_AGAIN_MS) {
 			this.#readAtMs = this.#now();
-			const all = Object.values(this.#read()).flatMap((each) => each ?? []);
-			this.#addresses = new Set(
-				all.map((each) => parseIpAddress(each.address)).filter((each) => each !== undefined),
-			);
+			this.#addresses = this.#readAll() ?? this.#addresses;
 		}
 		return this.#addresses.has(address);
+	}
+
+	#readAll(): ReadonlySet<IpAddress> | undefined {
+		try {
+			const all = Object.values(this.#read()).flatMap((each) => each ?? []);
+			return new Set(
+				all.map((each) => parseIpAddress(each.address)).filter((each) => each !== undefined),
+			);
+		} catch {
+			return undefined;
+		}
 	}
 }
