@@ -21,7 +21,10 @@ export interface Applicant {
 
 export interface TcpAdmissionOptions {
 	readonly budget: DescriptorBudget;
-	/** For connections that wait, one each; their descriptors are outside the budget. */
+	/**
+	 * For connections that wait, one each; their descriptors are outside the budget. Where several
+	 * threads share it, those of all wait for the same room.
+	 */
 	readonly waitingRoom: DescriptorBudget;
 	/** Connections that may be dialing at once; further ones are refused. */
 	readonly maxDialing: number;
@@ -29,6 +32,11 @@ export interface TcpAdmissionOptions {
 	readonly now: () => number;
 	/** Called when new connections have to wait and none did before. */
 	onPaused(): void;
+	/**
+	 * Called when there is room and others than ours wait, too: who is next is to be told by
+	 * {@link TcpAdmission.letInOne}.
+	 */
+	onRoom?(): void;
 }
 
 /**
@@ -36,6 +44,7 @@ export interface TcpAdmissionOptions {
  *
  * When the budget is used up, new ones wait in order, unread, until others end; when the waiting
  * room is full too, or the wait is long, they are refused. What is relayed already goes on.
+ * Nobody overtakes those who wait, in whichever thread.
  */
 export class TcpAdmission {
 	readonly #options: TcpAdmissionOptions;
@@ -53,9 +62,9 @@ export class TcpAdmission {
 		return this.#waiting.size;
 	}
 
-	/** True while new connections wait for others to end. */
+	/** True while new connections wait for others to end, here or in another thread. */
 	get isPaused(): boolean {
-		return this.#waiting.size > 0;
+		return this.#options.waitingRoom.used > 0;
 	}
 
 	/** Starts the applicant, lets it wait or refuses it. */
@@ -66,8 +75,13 @@ export class TcpAdmission {
 			return;
 		}
 		if (!this.isPaused) this.#options.onPaused();
-		if (waitingRoom.tryTake(1)) this.#waiting.set(applicant, now());
-		else applicant.refuse();
+		if (!waitingRoom.tryTake(1)) {
+			applicant.refuse();
+			return;
+		}
+		this.#waiting.set(applicant, now());
+		// Another thread may have given back what it had just before it could see that somebody waits.
+		if (budget.used + PER_CONNECTION <= budget.limit) this.#passOnRoom();
 	}
 
 	/** The dialing of an applicant that was started is over, however. */
@@ -80,7 +94,13 @@ export class TcpAdmission {
 		if (this.#leaveRoom(applicant) || !applicant.isAdmitted) return;
 		applicant.isAdmitted = false;
 		this.#options.budget.give(PER_CONNECTION);
-		this.#letIn();
+		this.#passOnRoom();
+	}
+
+	/** There is room for one, and it is our turn. */
+	letInOne(): void {
+		if (this.#waiting.size > 0) this.#letIn(1);
+		else this.#passOnRoom();
 	}
 
 	/** To be called about once a second. */
@@ -99,12 +119,19 @@ export class TcpAdmission {
 		return hasWaited;
 	}
 
-	#letIn(): void {
+	#passOnRoom(): void {
+		if (this.#options.waitingRoom.used > this.#waiting.size) this.#options.onRoom?.();
+		else this.#letIn();
+	}
+
+	#letIn(atMost = Number.POSITIVE_INFINITY): void {
 		// One that is let in may end at once and so call this again: the loop below goes on anyway.
 		if (this.#isLettingIn) return;
 		this.#isLettingIn = true;
+		let count = 0;
 		for (const applicant of this.#waiting.keys()) {
-			if (!this.#options.budget.tryTake(PER_CONNECTION)) break;
+			if (count >= atMost || !this.#options.budget.tryTake(PER_CONNECTION)) break;
+			count += 1;
 			this.#leaveRoom(applicant);
 			this.#admit(applicant);
 		}

@@ -92,6 +92,8 @@ export type ToWorker =
 			readonly news: EndpointNews;
 	  }
 	| { readonly kind: "want"; readonly interest: ConnectionInterest }
+	/** There is room for one of its connections that wait. */
+	| { readonly kind: "room" }
 	| { readonly kind: "ask"; readonly request: number; readonly what: Question }
 	| { readonly kind: "stop" };
 
@@ -115,6 +117,8 @@ export type FromWorker =
 	  }
 	| { readonly kind: "answer"; readonly request: number; readonly answer: Answers[Question] }
 	| { readonly kind: "released"; readonly listener: number }
+	/** A connection has given back its descriptors, and connections of several workers wait for them. */
+	| { readonly kind: "room" }
 	| {
 			readonly kind: "news";
 			readonly listener: number;

@@ -48,6 +48,8 @@ export interface TcpWorkerParts {
 	/** The time of this turn of the loop. */
 	readonly clock: Clock;
 	readonly teller: Teller;
+	/** There is room for a connection that waits, here or in another worker. */
+	onRoom(): void;
 	/** An endpoint of a listener failed, or answered after that. */
 	onNews(listener: number, endpointKey: string, news: EndpointNews): void;
 }
@@ -95,6 +97,7 @@ export class TcpWorker {
 					descriptors: budget.used,
 					descriptorLimit: budget.limit,
 				}),
+			onRoom: () => parts.onRoom(),
 		});
 		this.#host = this.#createHost();
 		this.#sweepLater();
@@ -160,6 +163,12 @@ export class TcpWorker {
 
 	note(id: number, endpointKey: string, news: EndpointNews): void {
 		this.#listeners.get(id)?.balancer.note(endpointKey, news);
+	}
+
+	/** It is our turn to have the room of one that ended. */
+	letInOne(): void {
+		this.#admission.letInOne();
+		this.#counters.set("waiting", this.#admission.waiting);
 	}
 
 	/** Its sockets stay open and are another's from now on. */

@@ -31,6 +31,8 @@ export interface WorkerHandleOptions {
 	onFault(fault: TcpFault): void;
 	onUdpFault(fault: UdpFault): void;
 	onClientForgotten(): void;
+	/** There is room for one of the connections that wait, in whichever worker. */
+	onRoom(): void;
 	/** It ended and nobody had stopped it. */
 	onDeath(cause: unknown): void;
 }
@@ -135,6 +137,9 @@ export class WorkerHandle {
 			case "released":
 				this.#releases.get(message.listener)?.();
 				this.#releases.delete(message.listener);
+				return;
+			case "room":
+				this.#options.onRoom();
 				return;
 			case "news":
 				this.#options.onNews(message.listener, message.endpointKey, message.news);

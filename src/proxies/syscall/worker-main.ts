@@ -48,6 +48,7 @@ const worker = new TcpWorker({
 	settings,
 	clock,
 	teller,
+	onRoom: () => say({ kind: "room" }),
 	onNews(listener, endpointKey, news) {
 		if (settings.workers > 1) say({ kind: "news", listener, endpointKey, news });
 	},
@@ -143,6 +144,9 @@ function follow(message: ToWorker): void {
 			return;
 		case "want":
 			teller.interest = message.interest;
+			return;
+		case "room":
+			worker.letInOne();
 			return;
 		case "ask":
 			// What has happened before is told before.

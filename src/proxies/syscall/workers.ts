@@ -67,6 +67,8 @@ export class Workers {
 	/** Of listeners whose sockets go from some workers to one. */
 	readonly #moving = new Set<Promise<void>>();
 	#nextListener = 1;
+	/** The worker that was last let have one more connection. */
+	#lastGranted = 0;
 	#failures = 0;
 	#isStopping: boolean = false;
 	#interest: ConnectionInterest = { starts: true, ends: "all" };
@@ -259,8 +261,20 @@ export class Workers {
 					this.#handles[other]?.tell({ kind: "note", listener, endpointKey, news });
 				}
 			},
+			onRoom: () => this.#grantRoom(),
 			onDeath: (cause) => this.#replace(index, cause),
 		});
+	}
+
+	/** Each worker that has connections which wait gets its turn, however the kernel deals clients out. */
+	#grantRoom(): void {
+		for (let step = 1; step <= this.count; step += 1) {
+			const index = (this.#lastGranted + step) % this.count;
+			if ((this.shared.waiting[1 + index] ?? 0) <= 0) continue;
+			this.#lastGranted = index;
+			this.#handles[index]?.tell({ kind: "room" });
+			return;
+		}
 	}
 
 	/** Listening sockets are this thread's, so that clients wait in them for the next worker. */

@@ -3,16 +3,22 @@ import { DescriptorBudget } from "../../../src/proxies/descriptor-budget.ts";
 import { type Applicant, TcpAdmission } from "../../../src/proxies/tcp-admission.ts";
 
 /** An admission with room for `connections`, in which `waiting` may wait. */
-function anAdmission({ connections = 2, waiting = 2, dialing = 100 } = {}) {
+function anAdmission({
+	connections = 2,
+	waiting = 2,
+	dialing = 100,
+	budget = new DescriptorBudget(connections * 2),
+	waitingRoom = new DescriptorBudget(waiting),
+} = {}) {
 	const clock = { nowMs: 0 };
-	const budget = new DescriptorBudget(connections * 2);
 	const events: string[] = [];
 	const admission = new TcpAdmission({
 		budget,
-		waitingRoom: new DescriptorBudget(waiting),
+		waitingRoom,
 		maxDialing: dialing,
 		now: () => clock.nowMs,
 		onPaused: () => events.push("paused"),
+		onRoom: () => events.push("room"),
 	});
 	/** @param onStart what it does as soon as it is let in. */
 	const apply = (name: string, onStart: (self: Applicant) => void = () => {}) => {
@@ -55,9 +61,10 @@ describe("TcpAdmission", () => {
 		apply("b");
 		budget.give(2);
 		apply("c");
-		expect(events).toEqual(["start a", "paused"]);
-		admission.sweep();
 		expect(events).toEqual(["start a", "paused", "start b"]);
+		budget.give(2);
+		admission.sweep();
+		expect(events).toEqual(["start a", "paused", "start b", "start c"]);
 	});
 
 	it("forgets one that goes while it waits, and gives nothing back for it", () => {
@@ -117,5 +124,73 @@ describe("TcpAdmission", () => {
 		admission.left(a);
 		expect(events.filter((event) => event === "start next")).toHaveLength(20_000);
 		expect(budget.used).toBe(0);
+	});
+});
+
+describe("TcpAdmission of two threads that share what there is", () => {
+	/** Room for one connection, which the first of the two has; one of each waits. */
+	function twoAdmissions() {
+		const budget = new DescriptorBudget(2);
+		const waitingRoom = new DescriptorBudget(10);
+		const [here, there] = [
+			anAdmission({ budget, waitingRoom }),
+			anAdmission({ budget, waitingRoom }),
+		];
+		const relayed = here.apply("a");
+		const [waitsHere, waitsThere] = [here.apply("b"), there.apply("c")];
+		for (const { events } of [here, there]) events.length = 0;
+		return { here, there, budget, relayed, waitsHere, waitsThere };
+	}
+
+	it("leaves it to others who is next when others wait", () => {
+		const { here, there, budget, relayed } = twoAdmissions();
+		here.admission.left(relayed);
+		expect([here.events, there.events, budget.used]).toEqual([["room"], [], 0]);
+		there.admission.letInOne();
+		expect([here.events, there.events, budget.used]).toEqual([["room"], ["start c"], 2]);
+	});
+
+	it("lets in one alone where it is told to", () => {
+		const { here, relayed } = twoAdmissions();
+		here.apply("d");
+		here.admission.left(relayed);
+		here.admission.letInOne();
+		expect(here.events).toEqual(["room", "start b"]);
+	});
+
+	it("passes room on where nobody waits any more, as long as somebody does elsewhere", () => {
+		const { here, there, relayed, waitsHere, waitsThere } = twoAdmissions();
+		here.admission.left(relayed);
+		there.admission.left(waitsThere);
+		there.admission.letInOne();
+		expect(there.events).toEqual(["room"]);
+		here.admission.left(waitsHere);
+		there.admission.letInOne();
+		expect([here.events, there.events]).toEqual([["room"], ["room"]]);
+	});
+
+	it("lets nobody overtake those who wait in the other one", () => {
+		const { here, there, budget, relayed } = twoAdmissions();
+		here.admission.left(relayed);
+		there.apply("late");
+		expect(there.events).toEqual(["room"]);
+		expect(budget.used).toBe(0);
+		there.admission.sweep();
+		expect(there.events).toEqual(["room", "start c"]);
+	});
+
+	it("misses no room that is given back while somebody begins to wait", () => {
+		const budget = new DescriptorBudget(2);
+		const waitingRoom = new DescriptorBudget(10);
+		const here = anAdmission({ budget, waitingRoom });
+		budget.take(2);
+		// The other thread sees nobody wait at this moment.
+		const takes = waitingRoom.tryTake.bind(waitingRoom);
+		waitingRoom.tryTake = (count) => {
+			budget.give(2);
+			return takes(count);
+		};
+		here.apply("a");
+		expect(here.events).toEqual(["paused", "start a"]);
 	});
 });

@@ -104,6 +104,19 @@ describe("a client that sends an urgent byte", () => {
 	});
 });
 
+it("connections that wait for descriptors are let in in turn, whichever worker has them", async () => {
+	// The first lab's workers have opened what they do by then.
+	await lab.reconcile();
+	// Room for the listener's two sockets and six connections. No sweep comes to anybody's help.
+	const descriptorLimit = 80 + 2 * WORKER_DESCRIPTORS;
+	const scarce = aLab(2, { descriptorLimit, sweepMs: 3_600_000 });
+	const port = await scarce.serve({ endpoints: [echo.endpoint] });
+	for (let index = 0; index < 5; index += 1) await scarce.connect(port);
+	await until(() => scarce.engine.stats().tcpConnections === 5, "five relays");
+	expect(countsOf(await scarce.askMany(port, 100, 2))).toEqual({ "": 100 });
+	await scarce.close();
+});
+
 it("what all workers drop is one line of the log", async () => {
 	const { bindings } = await lab.reconcile(aUdpServicePort({ endpoints: [] }));
 	const clients = await Promise.all(
