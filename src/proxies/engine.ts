@@ -106,12 +106,23 @@ export interface EngineStats {
 	readonly evictedFlows: number;
 	/** Clients that session affinity forgot because a ServicePort had too many, since the start. */
 	readonly affinityEvictions: number;
-	/** Threads that ended and were replaced, since the start. */
+	/** Threads that relay, beside the engine's own. */
+	readonly workers: number;
+	/** Of them, how many ended by an error and were replaced, since the start. */
 	readonly workerFailures: number;
+	/** Undefined where none did. */
+	readonly lastWorkerFailure: WorkerFailure | undefined;
 	/** TCP connections refused for want of descriptors since the start. */
 	readonly overloadRefusals: number;
 	/** True while new TCP connections wait for descriptors. */
 	readonly acceptPaused: boolean;
+}
+
+/** A thread that ended by an error. */
+export interface WorkerFailure {
+	/** Milliseconds since the epoch. */
+	readonly atMs: number;
+	readonly error: string;
 }
 
 /** Who hears of connections and flows. */

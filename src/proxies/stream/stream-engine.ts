@@ -144,7 +144,9 @@ class StreamEngine implements RelayEngine {
 			droppedDatagramsByReason: this.#udp.droppedByReason(),
 			evictedFlows: this.#udp.evictedFlows(),
 			affinityEvictions: this.#affinity.count,
+			workers: 0,
 			workerFailures: 0,
+			lastWorkerFailure: undefined,
 			overloadRefusals: this.#tcp.overloadRefusals,
 			acceptPaused: waitingConnections > 0,
 		};

@@ -20,6 +20,7 @@ import { testSystemCalls } from "./self-test.ts";
 import { openListenSockets } from "./tcp-sockets.ts";
 import { openDatagramSockets } from "./udp-sockets.ts";
 import { workerCountFor } from "./worker-count.ts";
+import { WorkerFailures } from "./worker-failures.ts";
 import { Workers } from "./workers.ts";
 
 const MAX_WORKERS = 4;
@@ -47,6 +48,7 @@ class SyscallEngine implements RelayEngine {
 	readonly #faults: TcpFaults;
 	readonly #udpFaults: UdpFaults;
 	readonly #affinity: AffinityEvictions;
+	readonly #failures: WorkerFailures;
 	readonly #sweepTimer: NodeJS.Timeout;
 	readonly #keys = new Map<number, ServicePortKey>();
 	#extraSockets = 0;
@@ -72,14 +74,15 @@ class SyscallEngine implements RelayEngine {
 			},
 			maxDescriptor: readDescriptorLimit(),
 			hooks,
+			onDeath: (worker, cause) => this.#failures.happened(worker, cause),
 			onFault: (fault) => this.#faults.happened(fault),
 			onUdpFault: (fault) => this.#udpFaults.happened(fault),
 			onClientForgotten: () => this.#affinity.happened(),
-			log,
 		});
 		this.#faults = new TcpFaults(log, clock);
 		this.#udpFaults = new UdpFaults(log, clock, () => this.#workers.counter("udpFlows"));
 		this.#affinity = new AffinityEvictions(log, clock);
+		this.#failures = new WorkerFailures(log, clock);
 		this.#sweepTimer = setInterval(
 			() => this.#faults.sweep(this.#workers.counter("waiting") > 0),
 			options.sweepMs ?? SWEEP_MS,
@@ -145,7 +148,9 @@ class SyscallEngine implements RelayEngine {
 			droppedDatagramsByReason: dropped,
 			evictedFlows: this.#workers.counter("evictedFlows"),
 			affinityEvictions: this.#affinity.count,
-			workerFailures: this.#workers.failures,
+			workers: this.#workers.count,
+			workerFailures: this.#failures.count,
+			lastWorkerFailure: this.#failures.last,
 			overloadRefusals: this.#workers.counter("overloadRefusals"),
 			acceptPaused: waitingConnections > 0,
 		};
@@ -169,6 +174,7 @@ class SyscallEngine implements RelayEngine {
 		await this.#workers.stop();
 		this.#udpFaults.close();
 		this.#affinity.close();
+		this.#failures.close();
 	}
 
 	#open(servicePort: ServicePort, target: ListenTarget): Promise<ServicePortListener> {

@@ -49,12 +49,18 @@ export class WorkerHandle {
 	#isStopping: boolean = false;
 	#hasEnded: boolean = false;
 
+	/** @throws where the system has no thread, memory or descriptors for one more. */
 	constructor(options: WorkerHandleOptions) {
 		this.#options = options;
 		this.#wakeFd = eventfd();
 		if (this.#wakeFd < 0) throw systemError("eventfd", this.#wakeFd);
 		const settings: WorkerSettings = { ...options.settings, wakeFd: this.#wakeFd };
-		this.#worker = new Worker(PROGRAM, { workerData: settings, stdout: false, stderr: false });
+		try {
+			this.#worker = new Worker(PROGRAM, { workerData: settings, stdout: false, stderr: false });
+		} catch (error) {
+			close(this.#wakeFd);
+			throw error;
+		}
 		this.#worker.on("message", (message: FromWorker) => this.#onMessage(message));
 		let cause: unknown = new Error("the worker ended by itself");
 		this.#worker.on("error", (error) => {

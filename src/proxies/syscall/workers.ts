@@ -1,6 +1,6 @@
 import type { ConnectionInterest, ConnectionRecord } from "../../services/connection-record.ts";
 import type { ServicePort } from "../../services/service-port.ts";
-import type { Log } from "../../shared/log.ts";
+import { Backoff } from "../../shared/backoff.ts";
 import { DROP_REASONS, type DropReason } from "../drop-reason.ts";
 import type { EngineHooks, LiveConnection } from "../engine.ts";
 import type { TcpFault } from "../tcp-faults.ts";
@@ -14,13 +14,16 @@ import {
 	type WorkerSettings,
 } from "./messages.ts";
 import { OWN_PORTS_BYTES } from "./own-ports.ts";
-import { WorkerHandle } from "./worker-handle.ts";
+import { WorkerHandle, type WorkerHandleOptions } from "./worker-handle.ts";
 
 /** Rotations that may be shared; a ServicePort beyond shares one with another, which is only less even. */
 const MAX_TURNS = 65_536;
 
 /** A worker that dies at once again and again must not take the whole processor. */
-const RESTART_AFTER_MS = 100;
+const RESTART_AFTER_MS = { initialMs: 100, maxMs: 5_000, factor: 2, jitter: 0 };
+
+/** One that has lived so long has not died at once. */
+const STEADY_MS = 30_000;
 
 export interface WorkersOptions {
 	readonly count: number;
@@ -43,7 +46,18 @@ export interface WorkersOptions {
 	onUdpFault(fault: UdpFault): void;
 	/** Session affinity forgot a client. */
 	onClientForgotten(): void;
-	readonly log: Log;
+	/** One ended and nobody had stopped it, or could not be started. Another takes its place. */
+	onDeath(worker: number, cause: unknown): void;
+	/** Starts one; where tests put something else. */
+	readonly start?: (options: WorkerHandleOptions) => WorkerLink;
+}
+
+type WorkerLink = Pick<WorkerHandle, "tell" | "ask" | "release" | "stop">;
+
+/** When a worker was last started, and how long its successor waits. */
+interface Life {
+	startedAtMs: number;
+	readonly waits: Backoff;
 }
 
 /** A listener, and which of its sockets are with which worker. */
@@ -62,14 +76,15 @@ interface Served {
 export class Workers {
 	readonly shared: SharedState;
 	readonly #options: WorkersOptions;
-	readonly #handles: WorkerHandle[] = [];
+	readonly #handles: WorkerLink[] = [];
+	readonly #lives: readonly Life[];
+	readonly #restarts = new Set<NodeJS.Timeout>();
 	readonly #served = new Map<number, Served>();
 	/** Of listeners whose sockets go from some workers to one. */
 	readonly #moving = new Set<Promise<void>>();
 	#nextListener = 1;
 	/** The worker that was last let have one more connection. */
 	#lastGranted = 0;
-	#failures = 0;
 	#isStopping: boolean = false;
 	#interest: ConnectionInterest = { starts: true, ends: "all" };
 
@@ -84,6 +99,10 @@ export class Workers {
 			counters: new Float64Array(numbers(options.count * COUNTER_COUNT, 8)),
 			turns: new Int32Array(numbers(MAX_TURNS, 4)),
 		};
+		this.#lives = Array.from({ length: options.count }, () => ({
+			startedAtMs: 0,
+			waits: new Backoff(RESTART_AFTER_MS),
+		}));
 		for (let index = 0; index < options.count; index += 1) {
 			this.#handles.push(this.#start(index));
 		}
@@ -91,11 +110,6 @@ export class Workers {
 
 	get count(): number {
 		return this.#options.count;
-	}
-
-	/** Workers that ended and were replaced, since the start. */
-	get failures(): number {
-		return this.#failures;
 	}
 
 	/** Over all workers. */
@@ -214,6 +228,7 @@ export class Workers {
 
 	async stop(): Promise<void> {
 		this.#isStopping = true;
+		for (const timer of this.#restarts) clearTimeout(timer);
 		await Promise.all(this.#handles.map((handle) => handle.stop()));
 		for (const { fds } of this.#served.values()) for (const fd of fds) close(fd);
 		this.#served.clear();
@@ -241,9 +256,12 @@ export class Workers {
 		});
 	}
 
-	#start(index: number): WorkerHandle {
-		const { settings, hooks, count } = this.#options;
-		return new WorkerHandle({
+	/** @throws the system's error where it has nothing for one more thread. */
+	#start(index: number): WorkerLink {
+		const { settings, hooks, count, start = startWorker } = this.#options;
+		const life = this.#lives[index];
+		if (life !== undefined) life.startedAtMs = performance.now();
+		return start({
 			settings: {
 				...settings,
 				index,
@@ -279,10 +297,20 @@ export class Workers {
 
 	/** Listening sockets are this thread's, so that clients wait in them for the next worker. */
 	#replace(index: number, cause: unknown): void {
-		this.#failures += 1;
-		const { log } = this.#options;
-		const error = cause instanceof Error ? (cause.stack ?? cause.message) : String(cause);
-		log.error({ worker: index, error }, "relay worker ended, another takes its place");
+		this.#options.onDeath(index, cause);
+		this.#tidyAfter(index);
+		const life = this.#lives[index];
+		if (life === undefined || this.#isStopping) return;
+		if (performance.now() - life.startedAtMs >= STEADY_MS) life.waits.reset();
+		const timer = setTimeout(() => {
+			this.#restarts.delete(timer);
+			this.#restart(index);
+		}, life.waits.next());
+		this.#restarts.add(timer);
+	}
+
+	/** Gives back what a worker had. */
+	#tidyAfter(index: number): void {
 		const { owners, counters } = this.shared;
 		for (let fd = 0; fd < owners.length; fd += 1) {
 			if (owners[fd] !== index + 1) continue;
@@ -295,13 +323,22 @@ export class Workers {
 		for (const used of [this.shared.descriptors, this.shared.waiting]) {
 			Atomics.sub(used, 0, Atomics.exchange(used, 1 + index, 0));
 		}
-		setTimeout(() => {
-			if (this.#isStopping) return;
-			this.#handles[index] = this.#start(index);
-			for (const served of this.#served.values()) {
-				const share = served.shares.get(index);
-				if (share !== undefined) this.#openAt(index, served, share);
-			}
-		}, RESTART_AFTER_MS);
 	}
+
+	#restart(index: number): void {
+		try {
+			this.#handles[index] = this.#start(index);
+		} catch (error) {
+			this.#replace(index, error);
+			return;
+		}
+		for (const served of this.#served.values()) {
+			const share = served.shares.get(index);
+			if (share !== undefined) this.#openAt(index, served, share);
+		}
+	}
+}
+
+function startWorker(options: WorkerHandleOptions): WorkerLink {
+	return new WorkerHandle(options);
 }

@@ -19,7 +19,9 @@ const stats: EngineStats = {
 	droppedDatagramsByReason: new Map([["refused", 5]]),
 	evictedFlows: 6,
 	affinityEvictions: 7,
+	workers: 2,
 	workerFailures: 8,
+	lastWorkerFailure: undefined,
 	overloadRefusals: 8,
 	acceptPaused: true,
 };

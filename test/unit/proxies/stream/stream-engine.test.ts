@@ -108,7 +108,9 @@ describe("createStreamEngine()", () => {
 			droppedDatagramsByReason: new Map(DROP_REASONS.map((reason) => [reason, 0])),
 			evictedFlows: 0,
 			affinityEvictions: 0,
+			workers: 0,
 			workerFailures: 0,
+			lastWorkerFailure: undefined,
 			overloadRefusals: 0,
 			acceptPaused: false,
 		});
