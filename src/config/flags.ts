@@ -166,14 +166,14 @@ const relayFlags = {
 		group: "Relaying",
 		placeholder: "ENGINE",
 		default: "auto",
-		help: "what moves the bytes: stream (one thread, wherever Node runs), syscall (worker threads and Linux system calls), or auto: stream",
+		help: "what moves the bytes: syscall (worker threads and Linux system calls), stream (one thread, wherever Node runs), or auto: syscall where it works, else stream",
 		parse: oneOf("auto", "stream", "syscall"),
 	}),
 	workers: flag({
 		group: "Relaying",
 		placeholder: "NUMBER",
 		default: "",
-		help: "worker threads of --relay syscall, 1 to 16; empty: as many as processors, at most 4",
+		help: "worker threads, where system calls move the bytes, 1 to 16; empty: as many as processors, at most 4",
 		parse: integerOrEmpty(1, 16),
 	}),
 	"proxy-port-range": flag({

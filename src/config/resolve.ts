@@ -124,9 +124,10 @@ function withoutRules(flags: FlagTexts, { rules }: Config): readonly string[] {
 	return [`without effect with --rules none: ${given.join(", ")}`];
 }
 
+/** Where auto finds at the start that there are none, the line that says so names the flag. */
 function withoutWorkers({ relay, workers }: Config): readonly string[] {
-	if (workers === undefined || relay === "syscall") return [];
-	return [`without effect with --relay ${relay}: --workers`];
+	if (workers === undefined || relay !== "stream") return [];
+	return ["without effect with --relay stream: --workers"];
 }
 
 function conntrackOf(values: Values): ConntrackConfig {

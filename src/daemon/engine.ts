@@ -1,7 +1,9 @@
+import { arch, platform } from "node:os";
 import type { Config } from "../config/config.ts";
 import type { EngineHooks, PreferredPorts, RelayEngine } from "../proxies/engine.ts";
 import type { EngineOptions } from "../proxies/engine-options.ts";
 import { createStreamEngine } from "../proxies/stream/stream-engine.ts";
+import { platformProblem } from "../proxies/syscall/platform-problem.ts";
 import type { PreviousBinding } from "../rules/previous.ts";
 import type { Port } from "../services/port.ts";
 import type { ServicePortKey } from "../services/service-port.ts";
@@ -11,8 +13,8 @@ import type { NodeWatch } from "./node-watch.ts";
 import type { RulesDriver } from "./rules-driver.ts";
 
 export interface EngineParts {
-	readonly rules: RulesDriver;
-	readonly node: NodeWatch;
+	readonly rules: Pick<RulesDriver, "open" | "previous">;
+	readonly node: Pick<NodeWatch, "addressOf">;
 	readonly hooks: EngineHooks;
 	readonly log: Log;
 	readonly signal: AbortSignal;
@@ -23,8 +25,22 @@ type RelayOptions = Pick<
 	"bindAddress" | "portRange" | "dialTimeoutsMs" | "halfCloseIdleMs" | "drainRemovedMs" | "udp"
 >;
 
-/** The engine that the configuration asks for, on a predecessor's ports where there are rules of one. */
-export async function openEngine(config: Config, parts: EngineParts): Promise<RelayEngine> {
+/** What makes the engine of system calls. */
+export type SyscallModule = Pick<
+	typeof import("../proxies/syscall/syscall-engine.ts"),
+	"createSyscallEngine"
+>;
+
+/**
+ * The engine that the configuration asks for, on a predecessor's ports where there are rules of one.
+ *
+ * @param load where tests put something else.
+ */
+export async function openEngine(
+	config: Config,
+	parts: EngineParts,
+	load: () => Promise<SyscallModule> = loadSyscallEngine,
+): Promise<RelayEngine> {
 	const { node, hooks, log } = parts;
 	const options: EngineOptions = {
 		...relayOptionsOf(config),
@@ -32,23 +48,48 @@ export async function openEngine(config: Config, parts: EngineParts): Promise<Re
 		hooks,
 		log: log.child({ room: "proxies" }),
 	};
-	if (config.relay !== "syscall")
-		return createStreamEngine({
-			...options,
-			udpAddress: (family) => node.addressOf(family),
-		});
+	const openStream = (): RelayEngine =>
+		createStreamEngine({ ...options, udpAddress: (family) => node.addressOf(family) });
+	if (config.relay === "stream") return openStream();
 	try {
-		// Not at the top: where the library for system calls is missing, it cannot even be loaded.
-		const { createSyscallEngine } = await import("../proxies/syscall/syscall-engine.ts");
+		const { createSyscallEngine } = await load();
 		return createSyscallEngine({ ...options, workers: config.workers });
 	} catch (error) {
-		throw new NoSyscallEngineError(error);
+		if (config.relay === "syscall") throw new NoSyscallEngineError(error);
+		const unused = config.workers === undefined ? {} : { withoutEffect: "--workers" };
+		log.warn(
+			{ reason: describeError(error), ...unused },
+			"system calls cannot be made here, one thread relays without them",
+		);
+		return openStream();
 	}
 }
 
-/** The engine that {@link openEngine} would take. */
-export function engineNameFor({ relay }: Config): Promise<RelayEngine["name"]> {
-	return Promise.resolve(relay === "syscall" ? "syscall" : "stream");
+/** The engine that {@link openEngine} takes, unless it refuses. */
+export async function engineNameFor(
+	{ relay }: Config,
+	load: () => Promise<unknown> = loadSyscallEngine,
+): Promise<RelayEngine["name"]> {
+	if (relay !== "auto") return relay;
+	try {
+		await load();
+		return "syscall";
+	} catch {
+		return "stream";
+	}
+}
+
+/**
+ * Not at the top: where the library for system calls is missing, its module cannot even be loaded.
+ *
+ * @throws where this process cannot make the system calls that it takes.
+ */
+async function loadSyscallEngine(): Promise<SyscallModule> {
+	const problem = platformProblem(platform(), arch());
+	if (problem !== undefined) throw new Error(problem);
+	const { testSystemCalls } = await import("../proxies/syscall/self-test.ts");
+	testSystemCalls();
+	return await import("../proxies/syscall/syscall-engine.ts");
 }
 
 /** `--relay syscall` where that engine cannot work. */

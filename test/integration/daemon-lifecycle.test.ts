@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, test as it } from "vitest";
 import { tally } from "../kit/agent.ts";
 import { DAEMON_PROGRAM, type DaemonProcess, startDaemon } from "../kit/daemon-process.ts";
 import { labProblem } from "../kit/lab.ts";
+import { RELAY_ENGINES } from "../kit/relay-engines.ts";
 import {
 	clusterIp,
 	createServiceLab,
@@ -16,6 +17,11 @@ import {
 
 /** For a process that is only just being started, on a machine that has other things to do. */
 const START_MS = 20_000;
+
+/** For a program of Node's that is to run this first. */
+const withImport = (code: string) => ({
+	NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(code)}`,
+});
 
 describe.skipIf(labProblem() !== undefined)("the daemon's life", () => {
 	let services: ServiceLab;
@@ -38,21 +44,24 @@ describe.skipIf(labProblem() !== undefined)("the daemon's life", () => {
 	const command = (...args: string[]) =>
 		services.lab.node.exec(process.execPath, [DAEMON_PROGRAM, ...args]);
 
-	it("SIGTERM: nothing new comes in, what is there may end, status 0, no rule left (case 39b)", async () => {
-		const daemon = await services.start(["--drain-timeout=20s"]);
-		const connection = await services.client.connect({ address: clusterIp(11), port: 80 });
-		await connection.write("one ");
-		await connection.read(4);
-		const stopped = daemon.stop("SIGTERM");
-		await daemon.waitForLog(({ msg }) => msg === "waiting for connections to end");
-		expect(Object.keys(await ask(10, 1, 500))).not.toContain("ep1");
-		await connection.write("two");
-		expect((await connection.read(7)).bytes).toBe(7);
-		await connection.finish("end");
-		await connection.read("closed");
-		expect(await stopped).toEqual({ code: 0, signal: null });
-		expect(await savedRules(services.lab.node)).toEqual([]);
-	});
+	it.each(RELAY_ENGINES)(
+		"SIGTERM: nothing new comes in, what is there may end, status 0, no rule left (%s) (case 39b)",
+		async (relay) => {
+			const daemon = await services.start(["--drain-timeout=20s", `--relay=${relay}`]);
+			const connection = await services.client.connect({ address: clusterIp(11), port: 80 });
+			await connection.write("one ");
+			await connection.read(4);
+			const stopped = daemon.stop("SIGTERM");
+			await daemon.waitForLog(({ msg }) => msg === "waiting for connections to end");
+			expect(Object.keys(await ask(10, 1, 500))).not.toContain("ep1");
+			await connection.write("two");
+			expect((await connection.read(7)).bytes).toBe(7);
+			await connection.finish("end");
+			await connection.read("closed");
+			expect(await stopped).toEqual({ code: 0, signal: null });
+			expect(await savedRules(services.lab.node)).toEqual([]);
+		},
+	);
 
 	it("the drain time is a bound, and a second signal ends the wait (case 39a)", async () => {
 		const daemon = await services.start(["--drain-timeout=300ms"]);
@@ -114,10 +123,25 @@ describe.skipIf(labProblem() !== undefined)("the daemon's life", () => {
 		expect(await ask(20)).toEqual({ ep1: 1, ep2: 1, ep3: 1 });
 	});
 
+	it("a node where koffi is not installed is served all the same, TCP and UDP, and one line says why", async () => {
+		const absent = `
+			import { registerHooks } from "node:module";
+			const absent = () => { throw new Error("koffi is not there"); };
+			registerHooks({ resolve: (name, context, next) => name === "koffi" ? absent() : next(name, context) });
+		`;
+		const daemon = await services.start([], { env: withImport(absent) });
+		expect(daemon.logs.filter(({ level }) => level === "warn")).toMatchObject([
+			{ msg: expect.stringContaining("system calls"), reason: "koffi is not there" },
+		]);
+		expect(await ask(10)).toEqual({ ep1: 1, ep2: 1, ep3: 1 });
+		const answers = await services.client.udp({ address: clusterIp(12), port: 80, count: 3 });
+		expect(answers.filter(({ error }) => error !== undefined)).toEqual([]);
+	});
+
 	it("what throws where nobody catches is the last line of the log, with status 1 (case 39e)", async () => {
 		const bug = 'process.on("SIGWINCH", () => setTimeout(() => { throw new Error("a bug"); }));';
 		const daemon = await services.start([], {
-			env: { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(bug)}` },
+			env: withImport(bug),
 		});
 		daemon.signal("SIGWINCH");
 		expect(await daemon.ended).toEqual({ code: 1, signal: null });

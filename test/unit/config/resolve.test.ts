@@ -370,9 +370,7 @@ describe("the kernel's connection tracking", () => {
 	});
 
 	it("warns of workers where no engine has any", () => {
-		expect(warningsOf(inputs({ workers: ["3"] }))).toEqual([
-			"without effect with --relay auto: --workers",
-		]);
+		expect(warningsOf(inputs({ workers: ["3"] }))).toEqual([]);
 		expect(warningsOf(inputs({ workers: ["3"], relay: ["stream"] }))).toEqual([
 			"without effect with --relay stream: --workers",
 		]);
