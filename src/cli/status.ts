@@ -20,6 +20,9 @@ import { formatTable } from "./table.ts";
 /** Endpoints of one ServicePort that a row names. */
 const MAX_NAMED_ENDPOINTS = 3;
 
+/** A worker that ended so lately may well do so again. */
+const RECENT_MS = 10 * 60_000;
+
 export interface StatusOptions {
 	readonly address: ListenAddress;
 	readonly json: boolean;
@@ -73,6 +76,7 @@ export function renderStatus(report: StatusReport, nowMs: number): string {
 	const lines = [
 		`kube-userproxy ${report.version} on ${report.nodeName}, pid ${report.pid}: ${report.ready ? "ready" : "NOT READY"}, up ${humanDuration(nowMs - report.startedAtMs)}`,
 		`rules    ${rulesLine(report, nowMs)}`,
+		`relay    ${relayLine(report, nowMs)}`,
 		`sync     ${ago(report.lastSyncAtMs, nowMs, "not yet")}`,
 		...report.sources.flatMap((source) => sourceLines(source, nowMs)),
 		`records  one per connection: ${report.logConnections}`,
@@ -85,6 +89,18 @@ function rulesLine({ rules }: StatusReport, nowMs: number): string {
 	const backend = rules.backend ?? "not known yet";
 	const problem = rules.problem === undefined ? "" : `; PROBLEM: ${rules.problem}`;
 	return `${backend}, verified ${ago(rules.lastVerifiedAtMs, nowMs, "not yet")}${problem}`;
+}
+
+function relayLine({ relay }: StatusReport, nowMs: number): string {
+	if (relay === undefined) return "not known yet";
+	const { engine, workers, fallbackReason, workerFailures, lastWorkerFailure } = relay;
+	const threads = workers === 0 ? "one thread" : `${workers} worker${workers === 1 ? "" : "s"}`;
+	const fallback = fallbackReason === undefined ? "" : `; no system calls: ${fallbackReason}`;
+	const failures =
+		lastWorkerFailure === undefined
+			? ""
+			: `; ${nowMs - lastWorkerFailure.atMs < RECENT_MS ? "PROBLEM: " : ""}${workerFailures} ended by an error, the last ${ago(lastWorkerFailure.atMs, nowMs, "")}: ${lastWorkerFailure.error}`;
+	return `${engine}, ${threads}${fallback}${failures}`;
 }
 
 function sourceLines(source: SourceReport, nowMs: number): readonly string[] {

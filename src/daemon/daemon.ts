@@ -60,6 +60,7 @@ export function startDaemon(config: Config, options: DaemonOptions): Daemon {
 /** What exists once the start is over. */
 interface Running {
 	readonly engine: RelayEngine;
+	readonly fallbackReason: string | undefined;
 	readonly sync: Sync;
 	readonly sources: readonly Source[];
 	readonly node: NodeWatch;
@@ -206,7 +207,7 @@ class NodeDaemon implements Daemon {
 			bindings: () => this.#running?.sync.state().bindings ?? [],
 			clock: systemClock,
 		});
-		const engine = await openEngine(config, {
+		const { engine, fallbackReason } = await openEngine(config, {
 			rules: this.#rules,
 			node,
 			hooks: engineHooks(this.#observation, this.#metrics.services),
@@ -220,7 +221,7 @@ class NodeDaemon implements Daemon {
 			log: log.child({ room: "observe" }),
 		});
 		const sync = this.#createSync(engine, sources, node);
-		this.#running = { engine, sync, sources, node, serviceHealth };
+		this.#running = { engine, fallbackReason, sync, sources, node, serviceHealth };
 		if (this.#isStopping()) return;
 		for (const source of sources) {
 			source.start(() => sync.request(), this.#abort.signal);
@@ -378,7 +379,11 @@ class NodeDaemon implements Daemon {
 			sources: (running?.sources ?? []).map((source) => source.status()),
 			sync: running?.sync.state() ?? NO_SYNC,
 			rules: this.#rules.keeper?.facts(),
-			engine: running?.engine.stats(),
+			engine: running && {
+				...running.engine.stats(),
+				name: running.engine.name,
+				fallbackReason: running.fallbackReason,
+			},
 			serviceHealth: running?.serviceHealth,
 			logConnections: connectionLog.mode,
 			logLinesDropped: log.droppedLines(),

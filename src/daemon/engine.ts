@@ -31,6 +31,12 @@ export type SyscallModule = Pick<
 	"createSyscallEngine"
 >;
 
+export interface OpenedEngine {
+	readonly engine: RelayEngine;
+	/** Why `--relay auto` is not the engine of system calls here; undefined where it is, or is not asked. */
+	readonly fallbackReason: string | undefined;
+}
+
 /**
  * The engine that the configuration asks for, on a predecessor's ports where there are rules of one.
  *
@@ -40,7 +46,7 @@ export async function openEngine(
 	config: Config,
 	parts: EngineParts,
 	load: () => Promise<SyscallModule> = loadSyscallEngine,
-): Promise<RelayEngine> {
+): Promise<OpenedEngine> {
 	const { node, hooks, log } = parts;
 	const options: EngineOptions = {
 		...relayOptionsOf(config),
@@ -48,20 +54,24 @@ export async function openEngine(
 		hooks,
 		log: log.child({ room: "proxies" }),
 	};
-	const openStream = (): RelayEngine =>
-		createStreamEngine({ ...options, udpAddress: (family) => node.addressOf(family) });
+	const openStream = (fallbackReason?: string): OpenedEngine => ({
+		engine: createStreamEngine({ ...options, udpAddress: (family) => node.addressOf(family) }),
+		fallbackReason,
+	});
 	if (config.relay === "stream") return openStream();
 	try {
 		const { createSyscallEngine } = await load();
-		return createSyscallEngine({ ...options, workers: config.workers });
+		const engine = createSyscallEngine({ ...options, workers: config.workers });
+		return { engine, fallbackReason: undefined };
 	} catch (error) {
 		if (config.relay === "syscall") throw new NoSyscallEngineError(error);
+		const reason = describeError(error);
 		const unused = config.workers === undefined ? {} : { withoutEffect: "--workers" };
 		log.warn(
-			{ reason: describeError(error), ...unused },
+			{ reason, ...unused },
 			"system calls cannot be made here, one thread relays without them",
 		);
-		return openStream();
+		return openStream(reason);
 	}
 }
 

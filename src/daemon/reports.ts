@@ -2,13 +2,16 @@ import type { Config } from "../config/config.ts";
 import type { HealthFacts } from "../observe/health.ts";
 import type { MetricsFacts } from "../observe/metrics.ts";
 import type { ServiceHealthServers } from "../observe/service-health.ts";
-import type { EngineStats, LiveConnection } from "../proxies/engine.ts";
+import type { EngineStats, LiveConnection, RelayEngine } from "../proxies/engine.ts";
 import type { RulesFacts } from "../rules/rule-keeper.ts";
 import { IP_FAMILIES } from "../services/address.ts";
 import type { ServicePortKey } from "../services/service-port.ts";
-import type { ServicePortReport, StatusReport } from "../services/status.ts";
+import type { RelayReport, ServicePortReport, StatusReport } from "../services/status.ts";
 import type { SourceStatus } from "../sources/source.ts";
+import type { OpenedEngine } from "./engine.ts";
 import type { SyncState } from "./sync.ts";
+
+type EngineReport = EngineStats & Pick<RelayEngine, "name"> & Pick<OpenedEngine, "fallbackReason">;
 
 /** Everything that reports are made of, at one moment. */
 export interface DaemonFacts {
@@ -22,7 +25,8 @@ export interface DaemonFacts {
 	readonly sync: SyncState;
 	/** Undefined while it is not known what this host has. */
 	readonly rules: RulesFacts | undefined;
-	readonly engine: EngineStats | undefined;
+	/** Undefined while there is none yet. */
+	readonly engine: EngineReport | undefined;
 	/** Undefined before the start is over. */
 	readonly serviceHealth: Pick<ServiceHealthServers, "openPorts" | "problems"> | undefined;
 	readonly logConnections: Config["logConnections"];
@@ -53,10 +57,16 @@ export function statusReport(facts: DaemonFacts, relay: RelayFacts): StatusRepor
 			lastVerifiedAtMs: sync.rulesDoneAt?.wallMs,
 			problem: sync.rulesProblem,
 		},
+		relay: facts.engine && relayReport(facts.engine),
 		lastSyncAtMs: sync.modelDoneAtMs,
 		logConnections: facts.logConnections,
 		servicePorts: servicePortReports(facts, relay),
 	};
+}
+
+function relayReport(engine: EngineReport): RelayReport {
+	const { name, workers, fallbackReason, workerFailures, lastWorkerFailure } = engine;
+	return { engine: name, workers, fallbackReason, workerFailures, lastWorkerFailure };
 }
 
 function describeRules({ variant, version }: RulesFacts): string {

@@ -55,6 +55,9 @@ interface HealthCheckFacts {
 
 /** Of proxies' EngineStats. */
 interface EngineFacts {
+	readonly name: string;
+	/** Threads that relay, beside the first. */
+	readonly workers: number;
 	readonly listeners: number;
 	readonly tcpConnections: number;
 	/** Accepted and waiting for descriptors, unread. */
@@ -247,6 +250,16 @@ function addHealthCheckSeries(registry: Registry, facts: () => HealthCheckFacts 
 
 function addEngineSeries(registry: Registry, facts: () => EngineFacts | undefined): void {
 	const { gauge, counter } = seriesOf(registry, facts);
+	addGauge(registry, {
+		name: "kube_userproxy_relay_engine",
+		help: "1 for the engine that relays",
+		labelNames: ["engine"],
+		*read() {
+			const engine = facts()?.name;
+			if (engine !== undefined) yield [{ engine }, 1];
+		},
+	});
+	gauge("relay_workers", "Threads that relay, beside the first", ({ workers }) => workers);
 	gauge("listeners", "Open listeners", ({ listeners }) => listeners);
 	gauge("tcp_connections", "TCP connections that live", ({ tcpConnections }) => tcpConnections);
 	gauge("udp_flows", "UDP flows in the table", ({ udpFlows }) => udpFlows);

@@ -31,6 +31,8 @@ export interface StatusReport {
 	readonly ready: boolean;
 	readonly sources: readonly SourceReport[];
 	readonly rules: RulesReport;
+	/** Undefined while nothing relays yet. */
+	readonly relay: RelayReport | undefined;
 	/** When the listeners last took over the newest state; undefined before the first time. */
 	readonly lastSyncAtMs: number | undefined;
 	readonly logConnections: "off" | "errors" | "all";
@@ -55,6 +57,18 @@ interface RulesReport {
 	readonly lastVerifiedAtMs: number | undefined;
 	/** What goes wrong at present; undefined when all is well. */
 	readonly problem: string | undefined;
+}
+
+/** What moves the bytes. */
+export interface RelayReport {
+	readonly engine: "stream" | "syscall";
+	/** Threads that relay, beside the first; 0 where that one does. */
+	readonly workers: number;
+	/** Why `--relay auto` is not `syscall` here; undefined where it is, or where nobody left it the choice. */
+	readonly fallbackReason: string | undefined;
+	/** Workers that ended by an error and were replaced, since the start. */
+	readonly workerFailures: number;
+	readonly lastWorkerFailure: { readonly atMs: number; readonly error: string } | undefined;
 }
 
 export interface ServicePortReport {

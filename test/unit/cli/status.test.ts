@@ -28,6 +28,13 @@ const REPORT: StatusReport = {
 		lastVerifiedAtMs: 999_600,
 		problem: "the lock is held",
 	},
+	relay: {
+		engine: "syscall",
+		workers: 2,
+		fallbackReason: undefined,
+		workerFailures: 3,
+		lastWorkerFailure: { atMs: 988_000, error: "a bug" },
+	},
 	lastSyncAtMs: 999_000,
 	logConnections: "errors",
 	servicePorts: [
@@ -156,6 +163,7 @@ it("renderStatus() says first whether it is well and how old what it knows is", 
 		renderStatus(REPORT, 1_000_000),
 	).toBe(`kube-userproxy 1.2.3 on node1, pid 42: ready, up 1 min 0 s
 rules    iptables 1.8.9 (nf_tables), verified 400 ms ago; PROBLEM: the lock is held
+relay    syscall, 2 workers; PROBLEM: 3 ended by an error, the last 12.0 s ago: a bug
 sync     1.0 s ago
 source   manifests /m: known 2.0 s ago
            left out: Service a/b: spec.ports[0].port: wanted a port
@@ -172,11 +180,43 @@ shop/edge:http (local)  198.51.100.7:80/tcp            34568     0  none here, d
 
 it("renderStatus() of a daemon that has just begun claims nothing", () => {
 	const rules = { backend: undefined, lastVerifiedAtMs: undefined, problem: undefined };
-	const begun = { ...REPORT, ready: false, rules, lastSyncAtMs: undefined, servicePorts: [] };
+	const begun = {
+		...REPORT,
+		ready: false,
+		rules,
+		relay: undefined,
+		lastSyncAtMs: undefined,
+		servicePorts: [],
+	};
 	const text = renderStatus({ ...begun, sources: [] }, 1_000_000);
 	expect(text).toContain("pid 42: NOT READY, up");
-	expect(text).toContain("rules    not known yet, verified not yet\nsync     not yet\n");
+	expect(text).toContain(
+		"rules    not known yet, verified not yet\nrelay    not known yet\nsync     not yet\n",
+	);
 	expect(text).toContain("No ServicePorts\n");
+});
+
+it.each([
+	[{ workerFailures: 0, lastWorkerFailure: undefined, workers: 1 }, "syscall, 1 worker"],
+	[
+		{ lastWorkerFailure: { atMs: 0, error: "a bug" } },
+		"syscall, 2 workers; 3 ended by an error, the last 16 min 40 s ago: a bug",
+	],
+	[
+		{
+			engine: "stream",
+			workers: 0,
+			fallbackReason: "Cannot find package 'koffi'",
+			workerFailures: 0,
+			lastWorkerFailure: undefined,
+		},
+		"stream, one thread; no system calls: Cannot find package 'koffi'",
+	],
+] as const)("renderStatus() says what relays (%#)", (parts, line) => {
+	const { relay } = REPORT;
+	if (relay === undefined) return expect.unreachable();
+	const text = renderStatus({ ...REPORT, relay: { ...relay, ...parts } }, 1_000_000);
+	expect(text).toContain(`\nrelay    ${line}\n`);
 });
 
 it("renderConnections() is a table, and says when it was cut", () => {

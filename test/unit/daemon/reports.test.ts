@@ -1,7 +1,6 @@
 import { describe, expect, test as it } from "vitest";
 import { type DaemonFacts, metricsFacts, statusReport } from "../../../src/daemon/reports.ts";
 import { NO_SYNC } from "../../../src/daemon/sync.ts";
-import type { EngineStats } from "../../../src/proxies/engine.ts";
 import { configOf, inputs } from "../config/inputs.ts";
 import { anEndpointAt, aServicePort } from "../proxies/builders.ts";
 
@@ -10,7 +9,9 @@ const two = anEndpointAt("10.2.2.2", 8080);
 const cart = aServicePort({ name: "cart", endpoints: [one, two] });
 const stock = aServicePort({ name: "stock", endpoints: [one] });
 
-const stats: EngineStats = {
+const stats = {
+	name: "syscall",
+	fallbackReason: undefined,
 	listeners: 2,
 	tcpConnections: 3,
 	waitingConnections: 1,
@@ -24,7 +25,7 @@ const stats: EngineStats = {
 	lastWorkerFailure: undefined,
 	overloadRefusals: 8,
 	acceptPaused: true,
-};
+} as const satisfies DaemonFacts["engine"];
 
 function facts(parts: Partial<DaemonFacts> = {}): DaemonFacts {
 	return {
@@ -61,6 +62,31 @@ describe("statusReport()", () => {
 			],
 			[{ endpoint: one.key, state: "ok" }],
 		]);
+	});
+});
+
+describe("statusReport() of what relays", () => {
+	const relayOf = (engine: DaemonFacts["engine"]) =>
+		statusReport(facts({ engine }), { failingEndpoints: new Map(), connections: [] }).relay;
+
+	it("has its workers and what became of them", () => {
+		const lastWorkerFailure = { atMs: 7, error: "a bug" };
+		expect(relayOf({ ...stats, lastWorkerFailure })).toEqual({
+			engine: "syscall",
+			workers: 2,
+			fallbackReason: undefined,
+			workerFailures: 8,
+			lastWorkerFailure,
+		});
+	});
+
+	it("says why there are no system calls, and nothing while nothing relays", () => {
+		const reason = "Cannot find package 'koffi'";
+		expect(relayOf({ ...stats, name: "stream", fallbackReason: reason })).toMatchObject({
+			engine: "stream",
+			fallbackReason: reason,
+		});
+		expect(relayOf(undefined)).toBeUndefined();
 	});
 });
 

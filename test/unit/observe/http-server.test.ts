@@ -46,6 +46,7 @@ const status: StatusReport = {
 	ready: true,
 	sources: [],
 	rules: { backend: undefined, lastVerifiedAtMs: undefined, problem: undefined },
+	relay: undefined,
 	lastSyncAtMs: undefined,
 	logConnections: "off",
 	servicePorts: [],

@@ -229,6 +229,8 @@ describe("createMetrics()", () => {
 					{ name: "c", synced: false, ageSeconds: undefined, failing: false, rejectedObjects: 0 },
 				],
 				engine: {
+					name: "syscall",
+					workers: 21,
 					listeners: 6,
 					tcpConnections: 11,
 					udpFlows: 12,
@@ -250,6 +252,8 @@ describe("createMetrics()", () => {
 		for (const line of [
 			"ready 0",
 			"service_ports 7",
+			'relay_engine{engine="syscall"} 1',
+			"relay_workers 21",
 			"listeners 6",
 			"listen_problems 1",
 			"health_check_ports 18",
