@@ -217,6 +217,8 @@ export function describeDialing(createEngine: CreateEngine): void {
 				async () => (await lab.engine.connections()).length > 0,
 				"the client to be accepted",
 			);
+			// Its endpoint is dialed in the turn after that, which an answer to a second question is the end of.
+			await lab.engine.connections();
 			client.resetAndDestroy();
 			expect(await lab.record()).toMatchObject({
 				end: "client-gone",
