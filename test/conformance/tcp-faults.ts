@@ -139,6 +139,30 @@ export function describeFaults(createEngine: CreateEngine): void {
 			}
 		});
 
+		it("of a client while its endpoint is dialed is the end of that, whatever it has ended or has in flight", async () => {
+			await lab.close();
+			lab = new TcpLab(createEngine, { dialTimeoutsMs: [1_000] });
+			const silent = await lab.silentEndpoint();
+			const port = await lab.serve({ endpoints: [silent.endpoint] });
+			const clients = await Promise.all(Array.from({ length: 5 }, () => lab.connect(port)));
+			const [, sends, floods, ends, floodsAndEnds] = clients;
+			sends?.write("hello");
+			floods?.write(TOO_MUCH);
+			ends?.end();
+			floodsAndEnds?.end(TOO_MUCH);
+			await until(
+				async () => (await lab.engine.connections()).length === clients.length,
+				"all to be dialed for",
+			);
+			resetAll(clients);
+			await lab.settled();
+			const found = countsOf(lab.records.map(({ end }) => end));
+			// An engine that reads no more, after an end or with enough in hand, may not be told of the reset: then
+			// the dial is tried to its end.
+			expect(found["client-gone"]).toBeGreaterThanOrEqual(2);
+			expect((found["client-gone"] ?? 0) + (found["unreachable"] ?? 0)).toBe(clients.length);
+		});
+
 		it("of an endpoint as soon as it has accepted is one to each client", async () => {
 			const cuts = await lab.endpoint((socket) => socket.resetAndDestroy());
 			const port = await lab.serve({ endpoints: [cuts.endpoint] });

@@ -73,6 +73,8 @@ export function describeRelaying(createEngine: CreateEngine): void {
 			const { client, server } = await aRelay();
 			const [atServer, atClient] = [readToEnd(server), readToEnd(client)];
 			const text = Buffer.from("0123456789".repeat(30));
+			// Else the kernel would make a few pieces of them.
+			for (const socket of [client, server]) socket.setNoDelay(true);
 			for (const byte of text) {
 				client.write(Buffer.of(byte));
 				server.write(Buffer.of(byte));
