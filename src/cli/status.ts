@@ -6,6 +6,7 @@ import {
 import { humanDuration } from "../observe/units.ts";
 import { formatSocketAddress } from "../services/address.ts";
 import {
+	type RelayReport,
 	type ServicePortReport,
 	type SourceReport,
 	STATUS_PATH,
@@ -94,13 +95,22 @@ function rulesLine({ rules }: StatusReport, nowMs: number): string {
 function relayLine({ relay }: StatusReport, nowMs: number): string {
 	if (relay === undefined) return "not known yet";
 	const { engine, workers, fallbackReason, workerFailures, lastWorkerFailure } = relay;
-	const threads = workers === 0 ? "one thread" : `${workers} worker${workers === 1 ? "" : "s"}`;
+	const threads =
+		workers === 0
+			? "one thread"
+			: `${workers} worker${workers === 1 ? "" : "s"}, ${ioUringText(relay)}`;
 	const fallback = fallbackReason === undefined ? "" : `; no system calls: ${fallbackReason}`;
 	const failures =
 		lastWorkerFailure === undefined
 			? ""
 			: `; ${nowMs - lastWorkerFailure.atMs < RECENT_MS ? "PROBLEM: " : ""}${workerFailures} ended by an error, the last ${ago(lastWorkerFailure.atMs, nowMs, "")}: ${lastWorkerFailure.error}`;
 	return `${engine}, ${threads}${fallback}${failures}`;
+}
+
+/** "io_uring" makes them faster; whether it is there is a matter of the kernel and the sandbox. */
+function ioUringText({ workers, ioUringWorkers }: RelayReport): string {
+	if (ioUringWorkers === 0) return "no io_uring";
+	return ioUringWorkers === workers ? "io_uring" : `io_uring in ${ioUringWorkers}`;
 }
 
 function sourceLines(source: SourceReport, nowMs: number): readonly string[] {

@@ -65,8 +65,16 @@ export function statusReport(facts: DaemonFacts, relay: RelayFacts): StatusRepor
 }
 
 function relayReport(engine: EngineReport): RelayReport {
-	const { name, workers, fallbackReason, workerFailures, lastWorkerFailure } = engine;
-	return { engine: name, workers, fallbackReason, workerFailures, lastWorkerFailure };
+	const { name, workers, ioUringWorkers, fallbackReason } = engine;
+	const { workerFailures, lastWorkerFailure } = engine;
+	return {
+		engine: name,
+		workers,
+		ioUringWorkers,
+		fallbackReason,
+		workerFailures,
+		lastWorkerFailure,
+	};
 }
 
 function describeRules({ variant, version }: RulesFacts): string {

@@ -58,6 +58,8 @@ interface EngineFacts {
 	readonly name: string;
 	/** Threads that relay, beside the first. */
 	readonly workers: number;
+	/** Of them, those that make many system calls by one, through io_uring. */
+	readonly ioUringWorkers: number;
 	readonly listeners: number;
 	readonly tcpConnections: number;
 	/** Accepted and waiting for descriptors, unread. */
@@ -260,6 +262,11 @@ function addEngineSeries(registry: Registry, facts: () => EngineFacts | undefine
 		},
 	});
 	gauge("relay_workers", "Threads that relay, beside the first", ({ workers }) => workers);
+	gauge(
+		"relay_io_uring_workers",
+		"Of the threads that relay, those that make many system calls by one, through io_uring",
+		({ ioUringWorkers }) => ioUringWorkers,
+	);
 	gauge("listeners", "Open listeners", ({ listeners }) => listeners);
 	gauge("tcp_connections", "TCP connections that live", ({ tcpConnections }) => tcpConnections);
 	gauge("udp_flows", "UDP flows in the table", ({ udpFlows }) => udpFlows);

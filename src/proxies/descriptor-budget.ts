@@ -15,9 +15,9 @@ const BESIDE_HTTP = 44;
 
 /**
  * What a worker thread has open before it relays anything: an event loop of Node's that never turns, an
- * epoll and an eventfd of ours. Counted on a running daemon (Node 26).
+ * epoll, an eventfd and a ring of ours. Counted on a running daemon (Node 26).
  */
-export const WORKER_DESCRIPTORS = 7;
+export const WORKER_DESCRIPTORS = 8;
 
 /** Addresses with an HTTP server: health, and metrics with the status. */
 const HTTP_ADDRESSES = 2;

@@ -108,6 +108,8 @@ export interface EngineStats {
 	readonly affinityEvictions: number;
 	/** Threads that relay, beside the engine's own. */
 	readonly workers: number;
+	/** Of them, how many make many system calls by one, through io_uring. */
+	readonly ioUringWorkers: number;
 	/** Of them, how many ended by an error and were replaced, since the start. */
 	readonly workerFailures: number;
 	/** Undefined where none did. */

@@ -64,6 +64,8 @@ export interface RelayReport {
 	readonly engine: "stream" | "syscall";
 	/** Threads that relay, beside the first; 0 where that one does. */
 	readonly workers: number;
+	/** Of them, how many make many system calls by one, through io_uring. */
+	readonly ioUringWorkers: number;
 	/** Why `--relay auto` is not `syscall` here; undefined where it is, or where nobody left it the choice. */
 	readonly fallbackReason: string | undefined;
 	/** Workers that ended by an error and were replaced, since the start. */

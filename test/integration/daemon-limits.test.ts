@@ -19,7 +19,7 @@ const LIMIT = 256;
  */
 const ENGINES = [
 	{ relay: "stream", room: 82, flags: ["--relay=stream"] },
-	{ relay: "syscall", room: 74, flags: ["--relay=syscall", "--workers=2"] },
+	{ relay: "syscall", room: 73, flags: ["--relay=syscall", "--workers=2"] },
 ] as const satisfies readonly { relay: (typeof RELAY_ENGINES)[number]; [key: string]: unknown }[];
 const [, SYSCALL] = ENGINES;
 

@@ -145,6 +145,7 @@ class StreamEngine implements RelayEngine {
 			evictedFlows: this.#udp.evictedFlows(),
 			affinityEvictions: this.#affinity.count,
 			workers: 0,
+			ioUringWorkers: 0,
 			workerFailures: 0,
 			lastWorkerFailure: undefined,
 			overloadRefusals: this.#tcp.overloadRefusals,

@@ -1,9 +1,8 @@
-import { EAGAIN, recv, SHUT_WR, send, sendLast, shutdown, splice } from "./libc.ts";
+import { type CallOwner, type CallQueue, type QueuedOperation, READ_BYTES } from "./call-queue.ts";
+import { IORING_OP } from "./io-ring.ts";
+import { EAGAIN, MSG_MORE, SHUT_WR, send, shutdown, splice } from "./libc.ts";
 import type { Pipe, PipePool } from "./pipe-pool.ts";
 import { setSmallWritesAtOnce } from "./tcp-sockets.ts";
-
-/** One read: what most requests and answers fit in. */
-const COPY_BYTES = 64 * 1024;
 
 /** A direction may move so much before others have their turn. */
 const TURN_BYTES = 1024 * 1024;
@@ -16,12 +15,8 @@ const BULK_BURST_BYTES = 256 * 1024;
 
 /** What all directions of one thread use in turn. */
 export interface PathMeans {
-	readonly buffer: Buffer;
+	readonly calls: CallQueue;
 	readonly pipes: PipePool;
-}
-
-export function createPathMeans(pipes: PipePool): PathMeans {
-	return { buffer: Buffer.allocUnsafeSlow(COPY_BYTES), pipes };
 }
 
 /** How {@link BytePath.pump} came to its end. */
@@ -38,14 +33,16 @@ export type Pumped =
 /**
  * One direction of a relayed connection: bytes from one socket to another, and then the end.
  *
- * Small messages are copied through one buffer that all share; what the other side does not take is set
+ * Small messages are copied, by calls that are made together with those of others: {@link begin} queues
+ * the read, and what it has read is queued to be written at once. What the other side does not take is set
  * aside, and nothing more is read until it has. Where full reads follow one another, bytes go through a
  * pipe instead (splice), which the kernel does not copy. Events are edge-triggered: this remembers which
  * side may have more.
  */
-export class BytePath {
+export class BytePath implements CallOwner {
 	readonly #fromFd: number;
 	readonly #toFd: number;
+	readonly #means: PathMeans;
 	/** Bytes that the kernel has taken for the other side. */
 	bytes = 0;
 	isReadable = false;
@@ -59,6 +56,8 @@ export class BytePath {
 	/** -errno of a failed read or write. */
 	failure = 0;
 	#rest: Buffer | undefined;
+	/** Bytes that were read and are being written. */
+	#inSlot = 0;
 	#pipe: Pipe | undefined;
 	#inPipe = 0;
 	#fullReads = 0;
@@ -68,9 +67,10 @@ export class BytePath {
 	#areWritesAtOnce: boolean;
 
 	/** @param areWritesAtOnce that the other side's socket has TCP_NODELAY. */
-	constructor(fromFd: number, toFd: number, areWritesAtOnce: boolean) {
+	constructor(fromFd: number, toFd: number, areWritesAtOnce: boolean, means: PathMeans) {
 		this.#fromFd = fromFd;
 		this.#toFd = toFd;
+		this.#means = means;
 		this.#areWritesAtOnce = areWritesAtOnce;
 	}
 
@@ -79,76 +79,112 @@ export class BytePath {
 		return this.#rest !== undefined || this.#inPipe > 0;
 	}
 
+	/** Queues the read of a small message, where there may be one. */
+	begin(): void {
+		if (this.#mayCopy()) this.#means.calls.recv(this.#fromFd, this);
+	}
+
+	onCall(operation: QueuedOperation, result: number, slot: number): void {
+		if (operation === IORING_OP.recv) this.#onRead(result, slot);
+		else this.#onWritten(result, slot);
+	}
+
 	/**
-	 * Moves what can be moved.
+	 * Moves what can be moved after {@link begin} and its calls.
 	 *
 	 * @param isLast the other direction is over: the end need not be said, the close will.
 	 */
-	pump(means: PathMeans, isLast: boolean): Pumped {
+	pump(isLast: boolean): Pumped {
 		const untilBytes = this.bytes + TURN_BYTES;
 		for (;;) {
-			const pumped = this.#step(means, isLast, untilBytes);
+			const pumped = this.#step(isLast, untilBytes);
 			if (pumped !== undefined) return pumped;
 		}
 	}
 
 	/** @returns undefined when another step may follow. */
-	#step(means: PathMeans, isLast: boolean, untilBytes: number): Pumped | undefined {
+	#step(isLast: boolean, untilBytes: number): Pumped | undefined {
 		if (this.isOver) return "over";
+		if (this.failure !== 0) return this.#hasReadFailed ? "read-failed" : "write-failed";
 		if (this.isHeldBack) return this.#passOn();
-		if (this.isReadEnded) {
-			this.#finish(means, isLast);
-			return "over";
-		}
+		if (this.isReadEnded) return this.#finish(isLast);
 		if (!this.isReadable) return "waits";
-		if (this.bytes >= untilBytes) return "more";
-		return this.#move(means);
+		if (this.#pipe === undefined || this.bytes >= untilBytes) return "more";
+		this.#splice(this.#pipe);
+		return undefined;
 	}
 
 	#passOn(): Pumped | undefined {
 		if (!this.isWritable) return "waits";
-		return this.#flush() ? undefined : "write-failed";
+		this.#flush();
+		return undefined;
 	}
 
-	#move(means: PathMeans): Pumped | undefined {
-		const isFine = this.#pipe === undefined ? this.#copy(means) : this.#splice(this.#pipe, means);
-		if (isFine) return undefined;
-		return this.#hasReadFailed ? "read-failed" : "write-failed";
+	#finish(isLast: boolean): Pumped {
+		if (!isLast) shutdown(this.#toFd, SHUT_WR);
+		this.release();
+		return "over";
+	}
+
+	#mayCopy(): boolean {
+		return (
+			this.isReadable &&
+			this.#pipe === undefined &&
+			this.#rest === undefined &&
+			!this.isReadEnded &&
+			!this.isOver
+		);
 	}
 
 	/** Gives back what it holds. To be called once, at the end. */
-	release({ pipes }: PathMeans): void {
+	release(): void {
 		this.isOver = true;
 		this.#rest = undefined;
 		if (this.#pipe === undefined) return;
-		pipes.give(this.#pipe, this.#inPipe === 0);
+		this.#means.pipes.give(this.#pipe, this.#inPipe === 0);
 		this.#pipe = undefined;
 		this.#inPipe = 0;
 	}
 
-	/** @returns false when reading or writing failed. */
-	#copy({ buffer, pipes }: PathMeans): boolean {
-		const count = recv(this.#fromFd, buffer, COPY_BYTES);
-		if (count <= 0) return this.#noBytes(count);
+	#onRead(count: number, slot: number): void {
+		if (count <= 0) {
+			this.#noBytes(count);
+			return;
+		}
 		this.#noteRead(count);
-		const sent = this.#send(buffer, count);
-		if (sent < 0 && sent !== -EAGAIN) return this.#fail(sent);
+		this.#inSlot = count;
+		// One packet less: the end is said at once.
+		if (this.isReadEnded) {
+			this.#means.calls.sendRead(this.#toFd, slot, count, MSG_MORE, this);
+			return;
+		}
+		// The first bytes go at once anyway; many connections send no second ones.
+		if (this.#hasSent) this.#sendAtOnce();
+		this.#hasSent = true;
+		this.#means.calls.sendRead(this.#toFd, slot, count, 0, this);
+	}
+
+	#onWritten(sent: number, slot: number): void {
+		const count = this.#inSlot;
+		if (sent < 0 && sent !== -EAGAIN) {
+			this.failure = sent;
+			return;
+		}
 		const taken = Math.max(0, sent);
 		this.bytes += taken;
 		if (taken < count) {
 			this.#sendAtOnce();
-			this.#rest = Buffer.from(buffer.subarray(taken, count));
+			this.#rest = Buffer.from(this.#means.calls.bytesOf(slot).subarray(taken, count));
 			this.isWritable = false;
 		}
 		if (this.#fullReads >= BULK_AFTER_FULL_READS) {
-			this.#pipe = pipes.take();
+			this.#pipe = this.#means.pipes.take();
 			this.#sendAtOnce();
 		}
-		return true;
 	}
 
 	#noteRead(count: number): void {
-		if (count === COPY_BYTES) {
+		if (count === READ_BYTES) {
 			this.#fullReads += 1;
 			return;
 		}
@@ -159,82 +195,72 @@ export class BytePath {
 		else if (!this.isUrgent) this.isReadEnded = true;
 	}
 
-	#send(buffer: Buffer, count: number): number {
-		// One packet less: the end is said at once.
-		if (this.isReadEnded) return sendLast(this.#toFd, buffer, count);
-		// The first bytes go at once anyway; many connections send no second ones.
-		if (this.#hasSent) this.#sendAtOnce();
-		this.#hasSent = true;
-		return send(this.#toFd, buffer, count);
-	}
-
 	#sendAtOnce(): void {
 		if (this.#areWritesAtOnce) return;
 		this.#areWritesAtOnce = true;
 		setSmallWritesAtOnce(this.#toFd);
 	}
 
-	#splice(pipe: Pipe, { pipes }: PathMeans): boolean {
+	#splice(pipe: Pipe): void {
 		const count = splice(this.#fromFd, pipe.writeFd, pipe.capacity);
 		if (count <= 0) {
 			if (this.#burst < BULK_BURST_BYTES) {
-				pipes.give(pipe, true);
+				this.#means.pipes.give(pipe, true);
 				this.#pipe = undefined;
 				this.#fullReads = 0;
 			}
 			this.#burst = 0;
-			return this.#noBytes(count);
+			this.#noBytes(count);
+			return;
 		}
 		this.#burst += count;
 		this.#inPipe = count;
-		return !this.isWritable || this.#flush();
+		if (this.isWritable) this.#flush();
 	}
 
-	/** Passes on what waits, as far as the other side takes it. @returns false when that failed. */
-	#flush(): boolean {
+	/** Passes on what waits, as far as the other side takes it. */
+	#flush(): void {
+		if (this.#rest !== undefined) {
+			this.#sendRest(this.#rest);
+			return;
+		}
 		const pipe = this.#pipe;
-		if (this.#rest !== undefined) return this.#sendRest(this.#rest);
 		while (pipe !== undefined && this.#inPipe > 0) {
 			const count = splice(pipe.readFd, this.#toFd, this.#inPipe);
 			if (count === -EAGAIN) {
 				this.isWritable = false;
-				return true;
+				return;
 			}
-			if (count < 0) return this.#fail(count);
+			if (count < 0) {
+				this.failure = count;
+				return;
+			}
 			this.#inPipe -= count;
 			this.bytes += count;
 		}
-		return true;
 	}
 
-	#sendRest(rest: Buffer): boolean {
+	#sendRest(rest: Buffer): void {
 		const sent = send(this.#toFd, rest, rest.length);
-		if (sent < 0 && sent !== -EAGAIN) return this.#fail(sent);
+		if (sent < 0 && sent !== -EAGAIN) {
+			this.failure = sent;
+			return;
+		}
 		const taken = Math.max(0, sent);
 		this.bytes += taken;
 		this.#rest = taken === rest.length ? undefined : rest.subarray(taken);
 		if (this.#rest !== undefined) this.isWritable = false;
-		return true;
 	}
 
-	#noBytes(result: number): boolean {
+	/** A read that gave none. @param result 0, or -errno. */
+	#noBytes(result: number): void {
 		if (result === -EAGAIN) {
 			this.isReadable = false;
-			return true;
+			return;
 		}
 		this.isReadEnded = true;
-		if (result === 0) return true;
+		if (result === 0) return;
 		this.#hasReadFailed = true;
-		return this.#fail(result);
-	}
-
-	#fail(result: number): false {
 		this.failure = result;
-		return false;
-	}
-
-	#finish(means: PathMeans, isLast: boolean): void {
-		if (!isLast) shutdown(this.#toFd, SHUT_WR);
-		this.release(means);
 	}
 }

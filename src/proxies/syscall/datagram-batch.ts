@@ -42,6 +42,9 @@ export class DatagramBatch {
 	/** One for each slot, all in one piece of memory. */
 	readonly #ends: readonly Int32Array[];
 	readonly #data: Buffer;
+	readonly #dataAddress: number;
+	readonly #headersAddress: number;
+	readonly #headerViews: readonly Uint32Array[];
 	/** So many slots have lengths other than those to receive with. */
 	#used: number;
 
@@ -57,40 +60,62 @@ export class DatagramBatch {
 		this.#ends = Array.from({ length: slots }, (_, slot) =>
 			ends.subarray(slot * ENDS_WORDS, (slot + 1) * ENDS_WORDS),
 		);
+		this.#headerViews = Array.from({ length: slots }, (_, slot) =>
+			this.#headers.subarray(slot * HEADER_WORDS, (slot + 1) * HEADER_WORDS),
+		);
 		const vectorsAt = addressOf(this.#vectors);
 		const endsAt = addressOf(ends);
 		const dataAt = addressOf(this.#data);
+		this.#dataAddress = dataAt;
+		this.#headersAddress = addressOf(this.#headers);
 		for (let slot = 0; slot < slots; slot += 1) {
 			const header = slot * HEADER_WORDS;
 			const vector = slot * VECTOR_WORDS;
-			const name = endsAt + BigInt(slot * ENDS_WORDS * WORD_BYTES);
+			const name = endsAt + slot * ENDS_WORDS * WORD_BYTES;
 			setPointer(this.#headers, header + NAME_AT, name);
-			setPointer(
-				this.#headers,
-				header + CONTROL_POINTER_AT,
-				name + BigInt(CONTROL_AT * WORD_BYTES),
-			);
-			setPointer(this.#headers, header + VECTOR_AT, vectorsAt + BigInt(vector * WORD_BYTES));
+			setPointer(this.#headers, header + CONTROL_POINTER_AT, name + CONTROL_AT * WORD_BYTES);
+			setPointer(this.#headers, header + VECTOR_AT, vectorsAt + vector * WORD_BYTES);
 			this.#headers[header + VECTOR_COUNT_AT] = 1;
-			setPointer(this.#vectors, vector + DATA_AT, dataAt + BigInt(slot * slotBytes));
+			setPointer(this.#vectors, vector + DATA_AT, dataAt + slot * slotBytes);
 		}
 	}
 
 	/** Receives what is there, without waiting. @returns how many slots hold a datagram, or -errno. */
 	receive(fd: number): number {
-		for (let slot = 0; slot < this.#used; slot += 1) {
-			const header = slot * HEADER_WORDS;
-			this.#headers[header + NAME_LENGTH_AT] = SOCKET_ADDRESS_BYTES;
-			this.#headers[header + CONTROL_LENGTH_AT] = CONTROL_BYTES;
-			this.#vectors[slot * VECTOR_WORDS + DATA_LENGTH_AT] = this.#slotBytes;
-		}
+		for (let slot = 0; slot < this.#used; slot += 1) this.prepare(slot);
 		const count = recvmmsg(fd, this.#headers, this.slots);
 		this.#used = Math.max(0, count);
-		for (let slot = 0; slot < count; slot += 1) {
-			const hasControl = this.#headers[slot * HEADER_WORDS + CONTROL_LENGTH_AT] !== 0;
-			settleEnds(this.ends(slot), hasControl);
-		}
+		for (let slot = 0; slot < count; slot += 1) this.#settle(slot);
 		return count;
+	}
+
+	/** Makes a slot ready to be received to by itself, see {@link headerOf} and {@link noteReceived}. */
+	prepare(slot: number): void {
+		const header = slot * HEADER_WORDS;
+		this.#headers[header + NAME_LENGTH_AT] = SOCKET_ADDRESS_BYTES;
+		this.#headers[header + CONTROL_LENGTH_AT] = CONTROL_BYTES;
+		this.#vectors[slot * VECTOR_WORDS + DATA_LENGTH_AT] = this.#slotBytes;
+	}
+
+	/** A `struct mmsghdr`. */
+	headerOf(slot: number): Uint32Array {
+		return this.#headerViews[slot] ?? this.#headers;
+	}
+
+	headerAddressOf(slot: number): number {
+		return this.#headersAddress + slot * HEADER_WORDS * WORD_BYTES;
+	}
+
+	/** @param bytes that a slot has received by itself. */
+	noteReceived(slot: number, bytes: number): void {
+		this.#headers[slot * HEADER_WORDS + RECEIVED_AT] = bytes;
+		this.#settle(slot);
+	}
+
+	/** Where a datagram of this batch is in memory; undefined for one that is elsewhere. */
+	addressOf(datagram: Buffer): number | undefined {
+		if (datagram.buffer !== this.#data.buffer) return undefined;
+		return this.#dataAddress + datagram.byteOffset;
 	}
 
 	/** What was received in a slot: good until the next {@link receive}. */
@@ -121,6 +146,11 @@ export class DatagramBatch {
 		this.#used = Math.max(this.#used, slot + 1);
 	}
 
+	#settle(slot: number): void {
+		const hasControl = this.#headers[slot * HEADER_WORDS + CONTROL_LENGTH_AT] !== 0;
+		settleEnds(this.ends(slot), hasControl);
+	}
+
 	/** Sends slots in order. @returns how many were sent: the next one is why it were not more. */
 	send(fd: number, first: number, count: number): number {
 		const headers = first === 0 ? this.#headers : this.#headers.subarray(first * HEADER_WORDS);
@@ -128,7 +158,7 @@ export class DatagramBatch {
 	}
 }
 
-function setPointer(words: Uint32Array, at: number, address: bigint): void {
-	words[at] = Number(BigInt.asUintN(32, address));
-	words[at + 1] = Number(address >> 32n);
+function setPointer(words: Uint32Array, at: number, address: number): void {
+	words[at] = address;
+	words[at + 1] = address / 2 ** 32;
 }

@@ -1,4 +1,5 @@
 import type { SendCallback, Sender } from "../udp/datagram-socket.ts";
+import type { CallOwner, CallQueue } from "./call-queue.ts";
 import { DatagramBatch } from "./datagram-batch.ts";
 import { areSameEnds, EndsSender, hashOfEnds } from "./datagram-ends.ts";
 import { systemError } from "./system-error.ts";
@@ -20,7 +21,13 @@ const MAX_KNOWN = 8_192;
  */
 export class DatagramExchange {
 	readonly slots: number = SLOTS;
+	readonly #calls: CallQueue;
 	readonly #in = new DatagramBatch(SLOTS, SLOT_BYTES);
+	/** Of sockets that have one datagram each. */
+	readonly #singles = new DatagramBatch(SLOTS, SLOT_BYTES);
+	/** Slots of `singles` that are in use since that {@link CallQueue.runs}. */
+	#singleCount = 0;
+	#singleRun = 0;
 	readonly #out = new DatagramBatch(SLOTS, SLOT_BYTES);
 	readonly #callbacks: SendCallback[] = [];
 	/** Whose datagrams wait in `out`; they are of one listener at a time. */
@@ -29,8 +36,14 @@ export class DatagramExchange {
 	/** By {@link hashOfEnds}; of two with the same hash the one that came last. */
 	readonly #known = new Map<number, EndsSender>();
 
+	constructor(calls: CallQueue) {
+		this.#calls = calls;
+	}
+
 	/** @returns how many datagrams there are, or -errno. */
 	receive(fd: number): number {
+		// What the former ones have queued to be sent is sent from the same memory.
+		this.#calls.run();
 		return this.#in.receive(fd);
 	}
 
@@ -40,7 +53,47 @@ export class DatagramExchange {
 
 	/** The same object as long as it is known. */
 	sender(slot: number): Sender {
-		const ends = this.#in.ends(slot);
+		return this.#senderOf(this.#in.ends(slot));
+	}
+
+	/** Queues the receiving of one datagram: its owner is told of the slot that {@link takeSingle} wants. */
+	receiveSingle(fd: number, owner: CallOwner): void {
+		if (this.#singleCount === SLOTS) this.#calls.run();
+		if (this.#singleRun !== this.#calls.runs) this.#singleCount = 0;
+		this.#singleRun = this.#calls.runs;
+		const slot = this.#singleCount;
+		this.#singleCount += 1;
+		const batch = this.#singles;
+		batch.prepare(slot);
+		this.#calls.recvmsg(fd, batch.headerOf(slot), batch.headerAddressOf(slot), slot, owner);
+	}
+
+	/** @returns a datagram that was received to the slot. */
+	takeSingle(slot: number, bytes: number): Buffer {
+		this.#singles.noteReceived(slot, bytes);
+		return this.#singles.datagram(slot);
+	}
+
+	/** Of {@link takeSingle}. @param last who sent the one before, most likely the same. */
+	singleSender(slot: number, last: Sender | undefined): Sender {
+		const ends = this.#singles.ends(slot);
+		if (last instanceof EndsSender && areSameEnds(last.ends, ends)) return last;
+		return this.#senderOf(ends);
+	}
+
+	/**
+	 * Sends a datagram that was received here with the next calls that are made.
+	 *
+	 * @returns false for another one.
+	 */
+	sendSoon(fd: number, datagram: Buffer, owner: CallOwner): boolean {
+		const address = this.#in.addressOf(datagram) ?? this.#singles.addressOf(datagram);
+		if (address === undefined) return false;
+		this.#calls.sendDatagram(fd, datagram, address, owner);
+		return true;
+	}
+
+	#senderOf(ends: Int32Array): Sender {
 		const hash = hashOfEnds(ends);
 		const known = this.#known.get(hash);
 		return known !== undefined && areSameEnds(known.ends, ends) ? known : this.#learn(hash, ends);

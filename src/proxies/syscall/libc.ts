@@ -37,6 +37,7 @@ const raw = {
 	splice: call("int64_t splice(int, void *, int, void *, size_t, unsigned int)"),
 	pipe2: call("int pipe2(void *, int)"),
 	fcntl: call("int fcntl(int, int, int)"),
+	recvmsg: call("int64_t recvmsg(int, void *, int)"),
 	recvmmsg: call("int recvmmsg(int, void *, unsigned int, int, void *)"),
 	sendmmsg: call("int sendmmsg(int, void *, unsigned int, int)"),
 	epollCreate1: call("int epoll_create1(int)"),
@@ -45,7 +46,18 @@ const raw = {
 	eventfd: call("int eventfd(unsigned int, int)"),
 	read: call("int64_t read(int, void *, size_t)"),
 	write: call("int64_t write(int, void *, size_t)"),
+	mmap: call("int64_t mmap(void *, size_t, int, int, int, int64_t)"),
+	munmap: call("int munmap(void *, size_t)"),
+	// C libraries have no functions for these.
+	ioUringSetup: call("int64_t syscall(int64_t, unsigned int, void *)"),
+	ioUringEnter: call(
+		"int64_t syscall(int64_t, int, unsigned int, unsigned int, unsigned int, void *, size_t)",
+	),
 } as const;
+
+/** All architectures have the same numbers for calls as new as these. */
+const SYS_IO_URING_SETUP = 425;
+const SYS_IO_URING_ENTER = 426;
 
 /** asm-generic values: the same on x86-64 and arm64. */
 export const AF_INET = 2;
@@ -75,8 +87,9 @@ export const IPV6_V6ONLY = 26;
 export const IPV6_RECVPKTINFO = 49;
 export const SHUT_WR = 1;
 export const SHUT_RDWR = 2;
-const MSG_NOSIGNAL = 0x4000;
-const MSG_MORE = 0x8000;
+export const MSG_DONTWAIT = 0x40;
+export const MSG_NOSIGNAL = 0x4000;
+export const MSG_MORE = 0x8000;
 const SPLICE_F_MOVE = 1;
 const SPLICE_F_NONBLOCK = 2;
 const O_NONBLOCK = 0o4000;
@@ -91,12 +104,16 @@ export const EPOLLRDHUP = 0x2000;
 export const EPOLLET = 1 << 31;
 const EFD_NONBLOCK = 0o4000;
 const EFD_CLOEXEC = 0o2000000;
+const PROT_READ_WRITE = 3;
+const MAP_SHARED = 1;
+const MAP_POPULATE = 0x8000;
+const IORING_ENTER_GETEVENTS = 1;
 export const EINTR = 4;
 export const EAGAIN = 11;
 export const EINPROGRESS = 115;
 
 const EPOLL_CLOEXEC = 0o2000000;
-const EPOLL_CTL_ADD = 1;
+export const EPOLL_CTL_ADD = 1;
 const EPOLL_CTL_DEL = 2;
 
 /** `struct epoll_event` is packed on x86-64 and nowhere else. In 32-bit words. */
@@ -116,6 +133,9 @@ const addressLength = new Uint32Array(1);
 const epollEvent = new Int32Array(EPOLL_EVENT_WORDS);
 const pipeEnds = new Int32Array(2);
 const eight = Buffer.alloc(8);
+
+/** What a call reads from or writes to. */
+export type Memory = Uint8Array | Uint32Array | Int32Array;
 
 function answer(returned: number): number {
 	return returned < 0 ? -errno() : returned;
@@ -184,7 +204,7 @@ export function closeRange(first: number, last: number): number {
 }
 
 /** @returns 0 at the end of what the peer sends. */
-export function recv(fd: number, into: Uint8Array, length: number): number {
+export function recv(fd: number, into: Memory, length: number): number {
 	return answer(raw.recv(fd, into, length, 0));
 }
 
@@ -192,9 +212,9 @@ export function send(fd: number, from: Uint8Array, length: number): number {
 	return answer(raw.send(fd, from, length, MSG_NOSIGNAL));
 }
 
-/** As {@link send}, for bytes that a shutdown or a close of the socket follows at once: they go with the FIN. */
-export function sendLast(fd: number, from: Uint8Array, length: number): number {
-	return answer(raw.send(fd, from, length, MSG_NOSIGNAL | MSG_MORE));
+/** @param flags MSG_NOSIGNAL and others. With MSG_MORE, bytes wait for the FIN that a shutdown or a close sends next. */
+export function sendWith(fd: number, from: Memory, length: number, flags: number): number {
+	return answer(raw.send(fd, from, length, flags));
 }
 
 /** Moves up to `length` bytes without a copy; one of the two is a pipe. Never blocks on it. */
@@ -230,7 +250,7 @@ export function epollDelete(epollFd: number, fd: number): number {
 	return answer(raw.epollCtl(epollFd, EPOLL_CTL_DEL, fd, null));
 }
 
-/** What epoll_wait writes its events to. */
+/** Events of epoll: what epoll_wait writes to, and what epoll_ctl is told. */
 export class EpollEvents {
 	readonly capacity: number;
 	readonly words: Int32Array;
@@ -238,6 +258,15 @@ export class EpollEvents {
 	constructor(capacity: number) {
 		this.capacity = capacity;
 		this.words = new Int32Array(capacity * EPOLL_EVENT_WORDS);
+	}
+
+	/** @returns at which byte of {@link words} it is. */
+	set(index: number, fd: number, events: number, tag: number): number {
+		const at = index * EPOLL_EVENT_WORDS;
+		this.words[at] = events;
+		this.words[at + EPOLL_DATA_WORD] = fd;
+		this.words[at + EPOLL_TAG_WORD] = tag;
+		return at * Int32Array.BYTES_PER_ELEMENT;
 	}
 
 	fd(index: number): number {
@@ -273,6 +302,11 @@ export function clearEventfd(fd: number): number {
 	return answer(raw.read(fd, eight, 8));
 }
 
+/** Receives a datagram. @param header a `struct msghdr`, or what begins with one. @returns its bytes. */
+export function recvmsg(fd: number, header: Memory): number {
+	return answer(raw.recvmsg(fd, header, 0));
+}
+
 /** Receives datagrams into what the headers say. @param headers `count` of `struct mmsghdr`: datagram-batch.ts lays them out. */
 export function recvmmsg(fd: number, headers: Uint32Array, count: number): number {
 	return answer(raw.recvmmsg(fd, headers, count, 0, null));
@@ -284,6 +318,36 @@ export function sendmmsg(fd: number, headers: Uint32Array, count: number): numbe
 }
 
 /** Where the kernel finds the buffer's memory; good as long as the buffer is alive. */
-export function addressOf(memory: Uint8Array | Uint32Array | Int32Array): bigint {
-	return BigInt(koffi.address(memory));
+export function addressOf(memory: Memory): number {
+	// Of 57 bits at most, and in practice 47: a double holds 53.
+	return Number(koffi.address(memory));
+}
+
+/** @param parameters a `struct io_uring_params`, in which the kernel says what it has made. @returns a descriptor. */
+export function ioUringSetup(entries: number, parameters: Uint32Array): number {
+	return answer(raw.ioUringSetup(SYS_IO_URING_SETUP, entries, parameters));
+}
+
+/** Hands the kernel what was queued and waits for so many results. @returns how many it has taken. */
+export function ioUringEnter(fd: number, toSubmit: number, minResults: number): number {
+	return answer(
+		raw.ioUringEnter(SYS_IO_URING_ENTER, fd, toSubmit, minResults, IORING_ENTER_GETEVENTS, null, 0),
+	);
+}
+
+/** Memory that is shared with the kernel. Not to be touched after {@link unmapShared}. */
+export interface SharedMapping {
+	readonly memory: ArrayBuffer;
+	readonly address: number;
+}
+
+/** @returns memory of what the descriptor stands for at `offset`, or -errno. */
+export function mapShared(fd: number, bytes: number, offset: number): SharedMapping | number {
+	const flags = MAP_SHARED | MAP_POPULATE;
+	const address = answer(raw.mmap(null, bytes, PROT_READ_WRITE, flags, fd, offset));
+	return address < 0 ? address : { memory: koffi.view(BigInt(address), bytes), address };
+}
+
+export function unmapShared({ memory, address }: SharedMapping): void {
+	raw.munmap(BigInt(address), memory.byteLength);
 }

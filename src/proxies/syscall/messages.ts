@@ -34,6 +34,8 @@ export interface WorkerSettings {
 	readonly maxAffinityClients: number | undefined;
 	readonly descriptorLimit: number;
 	readonly sweepMs: number;
+	/** Whether calls are to be made through io_uring, where a ring can be had. */
+	readonly ioUring: boolean;
 	readonly interest: ConnectionInterest;
 	/** This worker's share of the flows. */
 	readonly udp: UdpLimits;
@@ -64,9 +66,11 @@ export const COUNTERS = {
 	lastId: 3,
 	udpFlows: 4,
 	evictedFlows: 5,
+	/** 1 while its calls are made through io_uring. */
+	ioUring: 6,
 } as const;
 /** Behind them, the dropped datagrams by reason, in the order of DROP_REASONS. */
-export const FIRST_DROP_COUNTER = 6;
+export const FIRST_DROP_COUNTER = 7;
 export const COUNTER_COUNT: number = FIRST_DROP_COUNTER + DROP_REASONS.length;
 
 export type ToWorker =

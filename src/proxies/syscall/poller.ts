@@ -1,3 +1,4 @@
+import type { CallOwner, CallQueue, QueuedOperation } from "./call-queue.ts";
 import {
 	close,
 	closeRange,
@@ -18,6 +19,12 @@ export interface PollHandler {
 	onEvents(fd: number, events: number): void;
 }
 
+/** Of a descriptor that is added a little later. */
+export interface LatePollHandler extends PollHandler {
+	/** It will get no events. @param result -errno. */
+	onNotPolled(fd: number, result: number): void;
+}
+
 /**
  * Waits for events of many descriptors, with epoll.
  *
@@ -28,10 +35,13 @@ export interface PollHandler {
  * it does epoll goes on under the old number. So each one that is added has a tag, and events with
  * another tag than the number has now are nobody's.
  */
-export class Poller {
+export class Poller implements CallOwner {
+	/** How often it has waited. */
+	turns = 0;
+	readonly #calls: CallQueue;
 	readonly #epollFd: number;
 	readonly #events: EpollEvents = new EpollEvents(MAX_EVENTS);
-	readonly #handlers: (PollHandler | undefined)[] = [];
+	readonly #handlers: (PollHandler | LatePollHandler | undefined)[] = [];
 	/** By descriptor: of the last one that was added with that number. */
 	readonly #tags: number[] = [];
 	#lastTag = 0;
@@ -39,7 +49,8 @@ export class Poller {
 	#toClose: number[] = [];
 
 	/** @param onClose told of each descriptor that is closed here. */
-	constructor(onClose: (fd: number) => void) {
+	constructor(calls: CallQueue, onClose: (fd: number) => void) {
+		this.#calls = calls;
 		this.#onClose = onClose;
 		this.#epollFd = epollCreate();
 		if (this.#epollFd < 0) throw systemError("epoll_create1", this.#epollFd);
@@ -52,11 +63,20 @@ export class Poller {
 
 	/** @returns 0, or -errno. */
 	add(fd: number, events: number, handler: PollHandler): number {
-		const tag = (this.#lastTag + 1) | 0;
-		this.#lastTag = tag;
-		this.#tags[fd] = tag;
-		this.#handlers[fd] = handler;
-		return epollAdd(this.#epollFd, fd, events, tag);
+		return epollAdd(this.#epollFd, fd, events, this.#expect(fd, handler));
+	}
+
+	/** The same with the next calls that are made. */
+	addSoon(fd: number, events: number, handler: LatePollHandler): void {
+		this.#calls.epollAdd(this.#epollFd, fd, events, this.#expect(fd, handler), this);
+	}
+
+	/** Of an {@link addSoon}. */
+	onCall(_operation: QueuedOperation, result: number, fd: number): void {
+		const handler = this.#handlers[fd];
+		if (result < 0 && handler !== undefined && "onNotPolled" in handler) {
+			handler.onNotPolled(fd, result);
+		}
 	}
 
 	/** No event of it is told any more; it stays open. */
@@ -77,6 +97,9 @@ export class Poller {
 	 * @returns how many there were.
 	 */
 	wait(timeoutMs: number): number {
+		this.turns += 1;
+		// What is not added yet could not wake us.
+		this.#calls.run();
 		const count = epollWait(this.#epollFd, this.#events, timeoutMs);
 		if (count < 0) {
 			if (count === -EINTR) return 0;
@@ -97,6 +120,11 @@ export class Poller {
 		this.#toClose = [];
 		// Before: the numbers may be another thread's as soon as they are closed.
 		for (const fd of due) this.#onClose(fd);
+		if (this.#calls.isRing) {
+			for (const fd of due) this.#calls.close(fd);
+			this.#calls.run();
+			return;
+		}
 		if (due.length > 1) due.sort((a, b) => a - b);
 		for (let first = 0; first < due.length; ) {
 			let next = first + 1;
@@ -104,6 +132,15 @@ export class Poller {
 			closeAll(due[first] ?? 0, next - first);
 			first = next;
 		}
+	}
+
+	/** @returns the tag that events of it are to have. */
+	#expect(fd: number, handler: PollHandler): number {
+		const tag = (this.#lastTag + 1) | 0;
+		this.#lastTag = tag;
+		this.#tags[fd] = tag;
+		this.#handlers[fd] = handler;
+		return tag;
 	}
 
 	close(): void {

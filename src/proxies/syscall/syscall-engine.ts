@@ -4,6 +4,7 @@ import type { ConnectionInterest, ConnectionRecord } from "../../services/connec
 import { type Port, toPort } from "../../services/port.ts";
 import type { ServicePort, ServicePortKey } from "../../services/service-port.ts";
 import { systemClock } from "../../shared/clock.ts";
+import type { Log } from "../../shared/log.ts";
 import { AffinityEvictions } from "../affinity-evictions.ts";
 import { DescriptorBudget, planDescriptors, tellDescriptors } from "../descriptor-budget.ts";
 import { readDescriptorLimit } from "../descriptor-limit.ts";
@@ -16,6 +17,7 @@ import { TcpFaults } from "../tcp-faults.ts";
 import { UdpFaults } from "../udp-faults.ts";
 import { SHUT_RDWR, shutdown } from "./libc.ts";
 import { setOwnPort } from "./own-ports.ts";
+import { findRingProblem } from "./ring-self-test.ts";
 import { openListenSockets } from "./tcp-sockets.ts";
 import { openDatagramSockets } from "./udp-sockets.ts";
 import { workerCountFor } from "./worker-count.ts";
@@ -30,6 +32,8 @@ const DRAIN_LOOK_MS = 20;
 export interface SyscallEngineOptions extends EngineOptions {
 	/** Undefined: as many as there are processors, at most 4. */
 	readonly workers?: number | undefined;
+	/** False: no call is made through io_uring, even where it could be. */
+	readonly ioUring?: boolean | undefined;
 }
 
 /** To be called where this process can make the system calls that it takes (self-test.ts). */
@@ -68,6 +72,7 @@ class SyscallEngine implements RelayEngine {
 				maxAffinityClients: options.maxAffinityClients,
 				descriptorLimit: plan.relaying,
 				sweepMs: options.sweepMs ?? SWEEP_MS,
+				ioUring: options.ioUring !== false && isRingThere(log),
 				udp: { ...udp, maxFlows: Math.ceil(maxFlowsOf(udp, plan.relaying) / count) },
 			},
 			maxDescriptor: readDescriptorLimit(),
@@ -147,6 +152,7 @@ class SyscallEngine implements RelayEngine {
 			evictedFlows: this.#workers.counter("evictedFlows"),
 			affinityEvictions: this.#affinity.count,
 			workers: this.#workers.count,
+			ioUringWorkers: this.#workers.counter("ioUring"),
 			workerFailures: this.#failures.count,
 			lastWorkerFailure: this.#failures.last,
 			overloadRefusals: this.#workers.counter("overloadRefusals"),
@@ -258,4 +264,11 @@ class WorkerListener implements ServicePortListener {
 		this.#isClosed = true;
 		this.#parts.close();
 	}
+}
+
+function isRingThere(log: Log): boolean {
+	const reason = findRingProblem();
+	if (reason === undefined) return true;
+	log.info({ reason }, "io_uring cannot be used, workers make each system call by itself");
+	return false;
 }

@@ -22,7 +22,7 @@ import {
 	SOL_SOCKET,
 	setResetOnClose,
 } from "./libc.ts";
-import type { PollHandler } from "./poller.ts";
+import type { LatePollHandler } from "./poller.ts";
 import { codeOf } from "./system-error.ts";
 import { setKeepalive } from "./tcp-sockets.ts";
 
@@ -62,8 +62,8 @@ export interface TcpConnectionHost {
 	/** Of the client's or endpoint's socket, which gets no event any more. */
 	close(fd: number): void;
 	after(durationMs: number, run: () => void): Deadline;
-	/** It has more to do: it is to be asked to go on, after others. */
-	goOnLater(connection: TcpConnection): void;
+	/** It has something to do: it is to be asked to begin with others, and then to go on. */
+	goOnSoon(connection: TcpConnection): void;
 	onLocalError(code: string): void;
 	onDialed(): void;
 	onEnd(connection: TcpConnection, record: ConnectionRecord): void;
@@ -78,7 +78,7 @@ const NO_SOCKET = -1;
  * While dialing, nothing of the client is read: its bytes and FIN wait in the kernel, and its reset is
  * an event.
  */
-export class TcpConnection implements Applicant, PollHandler {
+export class TcpConnection implements Applicant, LatePollHandler {
 	readonly id: string;
 	isAdmitted: boolean = false;
 	readonly #client: AcceptedClient;
@@ -99,7 +99,7 @@ export class TcpConnection implements Applicant, PollHandler {
 	#movedBytes = -1;
 	#isKeptAlive = false;
 	#removedSinceMs: number | undefined;
-	/** True while the host has been asked to go on with it. */
+	/** True while the host has been asked to go on with it: it keeps account of that itself. */
 	isQueued = false;
 	/** Where the host has it. */
 	place = -1;
@@ -138,6 +138,24 @@ export class TcpConnection implements Applicant, PollHandler {
 		}
 	}
 
+	onNotPolled(fd: number, result: number): void {
+		const code = codeOf(result);
+		if (this.#state === "over") return;
+		if (fd === this.#endpointFd) {
+			this.#failDial(code);
+			return;
+		}
+		this.#host.onLocalError(code);
+		this.end("overload");
+	}
+
+	/** Queues what is to be read before it goes on. */
+	begin(): void {
+		if (this.#state !== "open") return;
+		this.#in?.begin();
+		this.#out?.begin();
+	}
+
 	/** Moves what can be moved, both ways. */
 	goOn(): void {
 		const input = this.#in;
@@ -148,7 +166,7 @@ export class TcpConnection implements Applicant, PollHandler {
 		const isMoreBack = this.#pump(output, input, "endpoint", "client");
 		if (this.#state !== "open") return;
 		if (input.isOver && output.isOver) this.end("closed");
-		else if (isMore || isMoreBack) this.#host.goOnLater(this);
+		else if (isMore || isMoreBack) this.#host.goOnSoon(this);
 	}
 
 	/** Ends it now; unless it closed by itself, both peers see a reset. Idempotent. */
@@ -159,8 +177,8 @@ export class TcpConnection implements Applicant, PollHandler {
 		this.#attempts.end("abandoned", undefined);
 		const record = this.#recordOf(end);
 		this.#state = "over";
-		this.#in?.release(this.#host.means);
-		this.#out?.release(this.#host.means);
+		this.#in?.release();
+		this.#out?.release();
 		this.#close(this.#client.fd, end === "closed");
 		if (this.#endpointFd !== NO_SOCKET) this.#close(this.#endpointFd, end === "closed");
 		if (stateBefore === "dialing") this.#host.onDialed();
@@ -216,7 +234,7 @@ export class TcpConnection implements Applicant, PollHandler {
 		if (from === undefined || to === undefined) return;
 		note(events, from, to);
 		const code = (events & EPOLLERR) === 0 ? undefined : errorOf(fd);
-		if (code === undefined) this.goOn();
+		if (code === undefined) this.#host.goOnSoon(this);
 		else this.end(brokenEnd(isClient ? "client" : "endpoint", code));
 	}
 
@@ -227,7 +245,7 @@ export class TcpConnection implements Applicant, PollHandler {
 		from: "client" | "endpoint",
 		to: "client" | "endpoint",
 	): boolean {
-		switch (path.pump(this.#host.means, other.isOver)) {
+		switch (path.pump(other.isOver)) {
 			case "read-failed":
 				this.end(this.#broken(from, path.failure));
 				return false;
@@ -314,8 +332,9 @@ export class TcpConnection implements Applicant, PollHandler {
 		this.#client.balancer.answered(pick.endpoint, this.#client.address);
 		this.#state = "open";
 		this.#connectMs = this.#host.clock.monotonicMs() - this.#beganMs;
-		this.#in = new BytePath(this.#client.fd, this.#endpointFd, false);
-		this.#out = new BytePath(this.#endpointFd, this.#client.fd, true);
+		const { means } = this.#host;
+		this.#in = new BytePath(this.#client.fd, this.#endpointFd, false, means);
+		this.#out = new BytePath(this.#endpointFd, this.#client.fd, true, means);
 		this.#in.isReadable = (this.#clientEvents & (EPOLLIN | EPOLLRDHUP)) !== 0;
 		this.#in.hasHungUp = (this.#clientEvents & EPOLLRDHUP) !== 0;
 		this.#in.isUrgent = (this.#clientEvents & EPOLLPRI) !== 0;

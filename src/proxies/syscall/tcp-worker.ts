@@ -9,8 +9,9 @@ import type { LiveConnection } from "../engine.ts";
 import { LocalAddresses } from "../local-addresses.ts";
 import { TcpAdmission } from "../tcp-admission.ts";
 import type { TcpFaultKind } from "../tcp-faults.ts";
-import { createPathMeans } from "./byte-path.ts";
+import { CallQueue, MAX_QUEUED_CALLS } from "./call-queue.ts";
 import { Deadlines } from "./deadlines.ts";
+import { IoRing } from "./io-ring.ts";
 import { EPOLLET, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP, getsockname } from "./libc.ts";
 import type { WorkerSettings } from "./messages.ts";
 import { isOwnPort } from "./own-ports.ts";
@@ -57,6 +58,8 @@ export interface TcpWorkerParts {
 /** All that one thread relays: its listeners, its connections and what they share. */
 export class TcpWorker {
 	readonly poller: Poller;
+	/** What waits to be done by few calls. */
+	readonly calls: CallQueue;
 	/** What this worker takes of the descriptors that all share. */
 	readonly budget: DescriptorBudget;
 	readonly #parts: TcpWorkerParts;
@@ -71,7 +74,7 @@ export class TcpWorker {
 	/** In the kernel's form, made once for each. */
 	readonly #endpointAddresses = new WeakMap<Endpoint, SocketAddress>();
 	readonly #pipes: PipePool;
-	/** Those that have more to do than one turn allows. */
+	/** Those that have something to do: events came, or one turn was not enough. */
 	#queued: TcpConnection[] = [];
 	/** Accepted in this turn: what their clients have sent by now, the next one tells. */
 	#accepted: TcpConnection[] = [];
@@ -83,7 +86,8 @@ export class TcpWorker {
 		this.budget = budget;
 		this.#counters = new WorkerCounters(shared, index);
 		this.#parts = parts;
-		this.poller = new Poller(this.#closed);
+		this.calls = this.#createCalls();
+		this.poller = new Poller(this.calls, this.#closed);
 		this.opened(this.poller.fd);
 		this.#pipes = new PipePool(budget, this.opened, this.#closed);
 		this.#localAddresses = new LocalAddresses(() => clock.monotonicMs());
@@ -101,6 +105,13 @@ export class TcpWorker {
 		});
 		this.#host = this.#createHost();
 		this.#sweepLater();
+	}
+
+	#createCalls(): CallQueue {
+		const ring = this.#parts.settings.ioUring ? openRing() : undefined;
+		this.#counters.set("ioUring", ring === undefined ? 0 : 1);
+		if (ring !== undefined) this.opened(ring.fd);
+		return new CallQueue(ring, this.#closed);
 	}
 
 	/** To be told of each descriptor that this worker opens: none of them is lost with it. */
@@ -187,16 +198,21 @@ export class TcpWorker {
 		this.#accepted = [];
 		this.poller.wait(isMoreToDo ? 0 : this.#waitMs(maxWaitMs));
 		if (accepted.length > 0) this.#letIn(accepted);
-		const queued = this.#queued;
-		if (queued.length > 0) {
-			this.#queued = [];
-			for (const connection of queued) {
-				connection.isQueued = false;
-				connection.goOn();
-			}
-		}
+		this.#goOn();
 		this.#deadlines.run(clock.monotonicMs());
 		this.poller.closeDue();
+	}
+
+	/** What many have to read and to write is done by few calls. */
+	#goOn(): void {
+		const queued = this.#queued;
+		this.#queued = [];
+		for (const connection of queued) {
+			connection.isQueued = false;
+			connection.begin();
+		}
+		this.calls.run();
+		for (const connection of queued) connection.goOn();
 	}
 
 	/** Runs something again and again. @returns ends that. */
@@ -239,6 +255,7 @@ export class TcpWorker {
 		this.#pipes.clear();
 		this.#closed(this.poller.fd);
 		this.poller.close();
+		this.calls.release();
 	}
 
 	#createHost(): TcpConnectionHost {
@@ -248,12 +265,12 @@ export class TcpWorker {
 			dialTimeoutsMs: settings.dialTimeoutsMs,
 			halfCloseIdleMs: settings.halfCloseIdleMs,
 			drainRemovedMs: settings.drainRemovedMs,
-			means: createPathMeans(this.#pipes),
+			means: { calls: this.calls, pipes: this.#pipes },
 			dial: (endpoint, connection, hasBytes) => this.#dial(endpoint, connection, hasBytes),
 			isConnectedToItself: (fd, endpoint) => this.#isConnectedToItself(fd, endpoint),
 			close: (fd) => this.poller.closeLater(fd),
 			after: (durationMs, run) => this.#deadlines.after(durationMs, clock.monotonicMs(), run),
-			goOnLater: (connection) => {
+			goOnSoon: (connection) => {
 				if (connection.isQueued) return;
 				connection.isQueued = true;
 				this.#queued.push(connection);
@@ -272,7 +289,7 @@ export class TcpWorker {
 		this.#connections.add(connection);
 		this.#counters.set("connections", this.#connections.size);
 		this.#tellStart(connection.id, client);
-		this.poller.add(fd, CONNECTION_EVENTS, connection);
+		this.poller.addSoon(fd, CONNECTION_EVENTS, connection);
 		this.#accepted.push(connection);
 	}
 
@@ -306,10 +323,8 @@ export class TcpWorker {
 		const fd = startConnect(address, hasBytes);
 		if (fd < 0) return { code: codeOf(fd) };
 		this.opened(fd);
-		const result = this.poller.add(fd, CONNECTION_EVENTS, connection);
-		if (result >= 0) return { fd };
-		this.poller.closeLater(fd);
-		return { code: codeOf(result) };
+		this.poller.addSoon(fd, CONNECTION_EVENTS, connection);
+		return { fd };
 	}
 
 	/** Only an endpoint of this node can be: most dials are spared the question. */
@@ -375,4 +390,13 @@ export class TcpWorker {
 /** What one worker may take of what all share. */
 function shareOf(limit: number, used: Int32Array, index: number): DescriptorBudget {
 	return new DescriptorBudget(limit, used, used.subarray(1 + index, 2 + index));
+}
+
+/** @returns undefined where none can be had, though there is io_uring: of many workers, some may do without. */
+function openRing(): IoRing | undefined {
+	try {
+		return new IoRing(MAX_QUEUED_CALLS);
+	} catch {
+		return undefined;
+	}
 }

@@ -5,7 +5,9 @@ import type {
 	SendCallback,
 	Sender,
 } from "../udp/datagram-socket.ts";
+import type { CallOwner, QueuedOperation } from "./call-queue.ts";
 import type { DatagramExchange } from "./datagram-exchange.ts";
+import { IORING_OP } from "./io-ring.ts";
 import {
 	EAGAIN,
 	EPOLLERR,
@@ -18,12 +20,15 @@ import {
 } from "./libc.ts";
 import type { Poller, PollHandler } from "./poller.ts";
 import { SocketAddress } from "./socket-address.ts";
-import { codeOf, systemError } from "./system-error.ts";
+import { systemError } from "./system-error.ts";
 import { connectDatagramSocket } from "./udp-sockets.ts";
 
 /** Told again and again while something is there: one call is read for each event, so that a flood holds up nobody else. */
 const UDP_EVENTS = EPOLLIN;
 const NO_SOCKET = -1;
+
+/** So many turns in a row with an event of a flow's socket, and many datagrams are read at a time. */
+const MANY_AFTER_BUSY_TURNS = 8;
 
 /** What sockets of one thread share. */
 export interface UdpSocketHost {
@@ -39,8 +44,16 @@ export interface UdpSocketHost {
  *
  * What it is told to send to clients goes out with others at the end of the turn.
  */
-export class UdpSocket implements DatagramSocket, PollHandler {
+export class UdpSocket implements DatagramSocket, PollHandler, CallOwner {
 	readonly #host: UdpSocketHost;
+	/** True where all clients send to it. */
+	readonly #isListener: boolean;
+	/** Of the poller, when there was an event. */
+	#lastTurn = -1;
+	/** Turns in a row that had one. */
+	#busyTurns = 0;
+	#lastSender: Sender | undefined;
+	#onSent: SendCallback = () => {};
 	#fd: number;
 	#onMessage: (datagram: Buffer, sender: Sender) => void = () => {};
 	#onError: (error: Error) => void = () => {};
@@ -49,6 +62,7 @@ export class UdpSocket implements DatagramSocket, PollHandler {
 	/** @param fd of a bound socket, which stays its owner's; undefined: to be opened by {@link connect}. */
 	constructor(host: UdpSocketHost, fd?: number) {
 		this.#host = host;
+		this.#isListener = fd !== undefined;
 		this.#fd = fd ?? NO_SOCKET;
 		if (fd !== undefined) host.poller.add(fd, UDP_EVENTS, this);
 	}
@@ -77,9 +91,9 @@ export class UdpSocket implements DatagramSocket, PollHandler {
 	}
 
 	send(datagram: Buffer, onSent: SendCallback): void {
-		const sent = send(this.#fd, datagram, datagram.length);
-		if (sent < 0) onSent(Object.assign(new Error(codeOf(sent)), { code: codeOf(sent) }), 0);
-		else onSent(null, sent);
+		this.#onSent = onSent;
+		if (this.#host.exchange.sendSoon(this.#fd, datagram, this)) return;
+		this.#tellSent(send(this.#fd, datagram, datagram.length));
 	}
 
 	sendTo(datagram: Buffer, to: Sender, onSent: SendCallback): void {
@@ -118,12 +132,46 @@ export class UdpSocket implements DatagramSocket, PollHandler {
 			const error = getIntOption(fd, SOL_SOCKET, SO_ERROR);
 			if (error !== 0) this.#onError(systemError("recvmmsg", -Math.abs(error)));
 		}
-		if (this.#fd === fd) this.#receive(fd);
+		if (this.#fd !== fd) return;
+		if (this.#isListener || this.#mayHaveMore()) this.#receive(fd);
+		else this.#host.exchange.receiveSingle(fd, this);
+	}
+
+	/** Where each turn has an event, more than one datagram seems to wait. */
+	#mayHaveMore(): boolean {
+		const { turns } = this.#host.poller;
+		this.#busyTurns = this.#lastTurn === turns - 1 ? this.#busyTurns + 1 : 0;
+		this.#lastTurn = turns;
+		return this.#busyTurns >= MANY_AFTER_BUSY_TURNS;
+	}
+
+	onCall(operation: QueuedOperation, result: number, slot: number): void {
+		if (operation === IORING_OP.send) this.#tellSent(result);
+		else this.#onSingle(result, slot);
+	}
+
+	#tellSent(sent: number): void {
+		if (sent < 0) this.#onSent(systemError("send", sent), 0);
+		else this.#onSent(null, sent);
+	}
+
+	#onSingle(result: number, slot: number): void {
+		// It may have been closed by what came before.
+		if (this.#fd === NO_SOCKET) return;
+		if (result >= 0) {
+			const { exchange } = this.#host;
+			const datagram = exchange.takeSingle(slot, result);
+			this.#lastSender = exchange.singleSender(slot, this.#lastSender);
+			this.#onMessage(datagram, this.#lastSender);
+		} else if (result !== -EAGAIN) {
+			this.#onError(systemError("recvmsg", result));
+		}
 	}
 
 	#receive(fd: number): void {
 		const { exchange } = this.#host;
 		const count = exchange.receive(fd);
+		if (count < 2) this.#busyTurns = 0;
 		if (count < 0 && count !== -EAGAIN) this.#onError(systemError("recvmmsg", count));
 		for (let slot = 0; slot < count && this.#fd === fd; slot += 1) {
 			this.#onMessage(exchange.datagram(slot), exchange.sender(slot));

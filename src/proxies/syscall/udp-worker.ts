@@ -4,6 +4,7 @@ import type { ServicePort } from "../../services/service-port.ts";
 import type { LiveConnection } from "../engine.ts";
 import type { RelayContext, ServicePortListener, UdpLimits, UdpRelay } from "../listener.ts";
 import { createUdpRelay } from "../udp/udp-relay.ts";
+import type { CallQueue } from "./call-queue.ts";
 import { DatagramExchange } from "./datagram-exchange.ts";
 import type { Poller } from "./poller.ts";
 import { UdpSocket, type UdpSocketHost } from "./udp-socket.ts";
@@ -25,9 +26,10 @@ export class UdpWorker {
 		context: RelayContext,
 		limits: UdpLimits,
 		poller: Poller,
+		calls: CallQueue,
 		opened: (fd: number) => void,
 	) {
-		this.#host = { poller, exchange: new DatagramExchange(), opened };
+		this.#host = { poller, exchange: new DatagramExchange(calls), opened };
 		this.relay = createUdpRelay(context, limits, () => new UdpSocket(this.#host));
 	}
 

@@ -74,6 +74,7 @@ const udp = new UdpWorker(
 	},
 	settings.udp,
 	worker.poller,
+	worker.calls,
 	worker.opened,
 );
 worker.poller.add(settings.wakeFd, EPOLLIN, {

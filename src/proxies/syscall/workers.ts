@@ -37,6 +37,7 @@ export interface WorkersOptions {
 		| "maxAffinityClients"
 		| "descriptorLimit"
 		| "sweepMs"
+		| "ioUring"
 		| "udp"
 	>;
 	/** The highest number that a descriptor may have. */

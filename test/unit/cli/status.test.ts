@@ -31,6 +31,7 @@ const REPORT: StatusReport = {
 	relay: {
 		engine: "syscall",
 		workers: 2,
+		ioUringWorkers: 2,
 		fallbackReason: undefined,
 		workerFailures: 3,
 		lastWorkerFailure: { atMs: 988_000, error: "a bug" },
@@ -163,7 +164,7 @@ it("renderStatus() says first whether it is well and how old what it knows is", 
 		renderStatus(REPORT, 1_000_000),
 	).toBe(`kube-userproxy 1.2.3 on node1, pid 42: ready, up 1 min 0 s
 rules    iptables 1.8.9 (nf_tables), verified 400 ms ago; PROBLEM: the lock is held
-relay    syscall, 2 workers; PROBLEM: 3 ended by an error, the last 12.0 s ago: a bug
+relay    syscall, 2 workers, io_uring; PROBLEM: 3 ended by an error, the last 12.0 s ago: a bug
 sync     1.0 s ago
 source   manifests /m: known 2.0 s ago
            left out: Service a/b: spec.ports[0].port: wanted a port
@@ -197,10 +198,17 @@ it("renderStatus() of a daemon that has just begun claims nothing", () => {
 });
 
 it.each([
-	[{ workerFailures: 0, lastWorkerFailure: undefined, workers: 1 }, "syscall, 1 worker"],
+	[
+		{ workerFailures: 0, lastWorkerFailure: undefined, workers: 1, ioUringWorkers: 0 },
+		"syscall, 1 worker, no io_uring",
+	],
+	[
+		{ workerFailures: 0, lastWorkerFailure: undefined, workers: 3 },
+		"syscall, 3 workers, io_uring in 2",
+	],
 	[
 		{ lastWorkerFailure: { atMs: 0, error: "a bug" } },
-		"syscall, 2 workers; 3 ended by an error, the last 16 min 40 s ago: a bug",
+		"syscall, 2 workers, io_uring; 3 ended by an error, the last 16 min 40 s ago: a bug",
 	],
 	[
 		{

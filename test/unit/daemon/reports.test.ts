@@ -21,6 +21,7 @@ const stats = {
 	evictedFlows: 6,
 	affinityEvictions: 7,
 	workers: 2,
+	ioUringWorkers: 1,
 	workerFailures: 8,
 	lastWorkerFailure: undefined,
 	overloadRefusals: 8,
@@ -74,6 +75,7 @@ describe("statusReport() of what relays", () => {
 		expect(relayOf({ ...stats, lastWorkerFailure })).toEqual({
 			engine: "syscall",
 			workers: 2,
+			ioUringWorkers: 1,
 			fallbackReason: undefined,
 			workerFailures: 8,
 			lastWorkerFailure,

@@ -231,6 +231,7 @@ describe("createMetrics()", () => {
 				engine: {
 					name: "syscall",
 					workers: 21,
+					ioUringWorkers: 22,
 					listeners: 6,
 					tcpConnections: 11,
 					udpFlows: 12,
@@ -254,6 +255,7 @@ describe("createMetrics()", () => {
 			"service_ports 7",
 			'relay_engine{engine="syscall"} 1',
 			"relay_workers 21",
+			"relay_io_uring_workers 22",
 			"listeners 6",
 			"listen_problems 1",
 			"health_check_ports 18",

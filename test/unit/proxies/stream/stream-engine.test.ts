@@ -109,6 +109,7 @@ describe("createStreamEngine()", () => {
 			evictedFlows: 0,
 			affinityEvictions: 0,
 			workers: 0,
+			ioUringWorkers: 0,
 			workerFailures: 0,
 			lastWorkerFailure: undefined,
 			overloadRefusals: 0,

@@ -1,11 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test as it } from "vitest";
 import { DescriptorBudget } from "../../../../src/proxies/descriptor-budget.ts";
-import {
-	BytePath,
-	createPathMeans,
-	type PathMeans,
-	type Pumped,
-} from "../../../../src/proxies/syscall/byte-path.ts";
+import { BytePath, type Pumped } from "../../../../src/proxies/syscall/byte-path.ts";
+import { CallQueue } from "../../../../src/proxies/syscall/call-queue.ts";
 import {
 	accept4,
 	close,
@@ -36,7 +32,7 @@ interface Connection {
 describe("BytePath with bytes in its pipe", () => {
 	const open = new Set<number>();
 	let pipes: PipePool;
-	let means: PathMeans;
+	let calls: CallQueue;
 	let sender: Connection;
 	let receiver: Connection;
 	let path: BytePath;
@@ -46,13 +42,13 @@ describe("BytePath with bytes in its pipe", () => {
 			() => {},
 			() => {},
 		);
-		means = createPathMeans(pipes);
+		calls = new CallQueue(undefined);
 		sender = aConnection();
 		receiver = aConnection();
-		path = new BytePath(sender.far, receiver.near, false);
+		path = new BytePath(sender.far, receiver.near, false, { calls, pipes });
 	});
 	afterEach(() => {
-		path.release(means);
+		path.release();
 		pipes.clear();
 		for (const fd of open) close(fd);
 		open.clear();
@@ -77,12 +73,18 @@ describe("BytePath with bytes in its pipe", () => {
 		open.delete(fd);
 	}
 
+	function pump(): Pumped {
+		path.begin();
+		calls.run();
+		return path.pump(false);
+	}
+
 	/** Sends until nobody takes any more: then bytes wait everywhere, in the pipe too. */
 	function fill(): Pumped {
 		for (;;) {
 			const sent = send(sender.near, BLOCK, BLOCK.length);
 			path.isReadable = true;
-			const pumped = path.pump(means, false);
+			const pumped = pump();
 			if (sent === -EAGAIN && path.isHeldBack) return pumped;
 			expect(["waits", "more"]).toContain(pumped);
 		}
@@ -104,7 +106,7 @@ describe("BytePath with bytes in its pipe", () => {
 			bytes += take();
 			path.isWritable = true;
 			path.isReadable = true;
-			const pumped = path.pump(means, false);
+			const pumped = pump();
 			if (pumped !== "waits" && pumped !== "more") return { pumped, bytes: bytes + take() };
 		}
 	}
@@ -122,7 +124,7 @@ describe("BytePath with bytes in its pipe", () => {
 		expect(take()).toBeGreaterThan(0);
 		path.isWritable = true;
 		path.isReadable = true;
-		path.pump(means, false);
+		pump();
 		expect(path.bytes).toBeGreaterThan(before);
 	});
 
@@ -135,7 +137,7 @@ describe("BytePath with bytes in its pipe", () => {
 		before();
 		reset(receiver.far);
 		path.isWritable = true;
-		expect(path.pump(means, false)).toBe("write-failed");
+		expect(pump()).toBe("write-failed");
 		expect(codeOf(path.failure)).toBe(code);
 	});
 
@@ -152,8 +154,8 @@ describe("BytePath with bytes in its pipe", () => {
 		fill();
 		reset(receiver.far);
 		path.isWritable = true;
-		path.pump(means, false);
-		path.release(means);
+		pump();
+		path.release();
 		expect(takeAndLook().found).toBe(-EAGAIN);
 	});
 

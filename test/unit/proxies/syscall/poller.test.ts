@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { writeSync } from "node:fs";
 
 import { afterEach, beforeEach, describe, expect, test as it } from "vitest";
+import { CallQueue } from "../../../../src/proxies/syscall/call-queue.ts";
 import { close, EPOLLET, EPOLLIN, pipe } from "../../../../src/proxies/syscall/libc.ts";
 import { Poller } from "../../../../src/proxies/syscall/poller.ts";
 
@@ -16,7 +17,7 @@ describe("a descriptor's number that is used again", () => {
 	const children: ChildProcess[] = [];
 	beforeEach(() => {
 		told = [];
-		poller = new Poller((fd) => closedByPoller.add(fd));
+		poller = new Poller(new CallQueue(undefined), (fd) => closedByPoller.add(fd));
 	});
 	afterEach(async () => {
 		poller.close();

@@ -4,16 +4,22 @@ import { describeTcpConformance } from "../../../conformance/tcp.ts";
 
 const WORKERS = 2;
 
-describeTcpConformance("syscall", ({ descriptorLimit, ...options }) =>
-	createSyscallEngine({
-		...options,
-		bindAddress: undefined,
-		udp: { idleMs: 1000, firstAnswerMs: 1000, maxFlows: 10 },
-		sweepMs: 50,
-		workers: WORKERS,
-		// The suite counts what is left for relaying.
-		...(descriptorLimit === undefined
-			? {}
-			: { descriptorLimit: descriptorLimit + WORKERS * WORKER_DESCRIPTORS }),
-	}),
-);
+for (const [name, ioUring] of [
+	["syscall", true],
+	["syscall, without io_uring", false],
+] as const) {
+	describeTcpConformance(name, ({ descriptorLimit, ...options }) =>
+		createSyscallEngine({
+			...options,
+			bindAddress: undefined,
+			udp: { idleMs: 1000, firstAnswerMs: 1000, maxFlows: 10 },
+			sweepMs: 50,
+			workers: WORKERS,
+			ioUring,
+			// The suite counts what is left for relaying.
+			...(descriptorLimit === undefined
+				? {}
+				: { descriptorLimit: descriptorLimit + WORKERS * WORKER_DESCRIPTORS }),
+		}),
+	);
+}

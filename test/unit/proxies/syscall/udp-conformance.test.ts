@@ -2,17 +2,23 @@ import { createSyscallEngine } from "../../../../src/proxies/syscall/syscall-eng
 import { silentLog } from "../../../../src/shared/log.ts";
 import { describeUdpConformance } from "../../../conformance/udp.ts";
 
-describeUdpConformance("UDP through the syscall engine", ({ udp, hooks }) =>
-	createSyscallEngine({
-		bindAddress: undefined,
-		portRange: undefined,
-		dialTimeoutsMs: [250],
-		halfCloseIdleMs: 60_000,
-		udp,
-		preferredPorts: new Map(),
-		hooks,
-		log: silentLog,
-		random: () => 0,
-		workers: 1,
-	}),
-);
+for (const [name, ioUring] of [
+	["UDP through the syscall engine", true],
+	["UDP through the syscall engine, without io_uring", false],
+] as const) {
+	describeUdpConformance(name, ({ udp, hooks }) =>
+		createSyscallEngine({
+			bindAddress: undefined,
+			portRange: undefined,
+			dialTimeoutsMs: [250],
+			halfCloseIdleMs: 60_000,
+			udp,
+			preferredPorts: new Map(),
+			hooks,
+			log: silentLog,
+			random: () => 0,
+			workers: 1,
+			ioUring,
+		}),
+	);
+}

@@ -33,6 +33,7 @@ function someWorkers(count: number) {
 			maxAffinityClients: undefined,
 			descriptorLimit: 10,
 			sweepMs: 1,
+			ioUring: false,
 			udp: { idleMs: 1, firstAnswerMs: 1, maxFlows: 1 },
 		},
 		maxDescriptor: 0,

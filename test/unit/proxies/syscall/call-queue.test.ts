@@ -1,0 +1,183 @@
+import { afterEach, beforeEach, describe, expect, test as it } from "vitest";
+import {
+	CallQueue,
+	MAX_QUEUED_CALLS,
+	type QueuedOperation,
+} from "../../../../src/proxies/syscall/call-queue.ts";
+import { DatagramBatch } from "../../../../src/proxies/syscall/datagram-batch.ts";
+import { IORING_OP, IoRing } from "../../../../src/proxies/syscall/io-ring.ts";
+import {
+	accept4,
+	addressOf,
+	close,
+	EAGAIN,
+	EPOLLIN,
+	EpollEvents,
+	epollCreate,
+	epollWait,
+	recv,
+	send,
+} from "../../../../src/proxies/syscall/libc.ts";
+import { SocketAddress } from "../../../../src/proxies/syscall/socket-address.ts";
+import { codeOf } from "../../../../src/proxies/syscall/system-error.ts";
+import { openListenSockets, startConnect } from "../../../../src/proxies/syscall/tcp-sockets.ts";
+import {
+	connectDatagramSocket,
+	openDatagramSockets,
+} from "../../../../src/proxies/syscall/udp-sockets.ts";
+import { anAddress } from "../builders.ts";
+
+const LOOPBACK = anAddress("127.0.0.1");
+
+describe.each([
+	["through io_uring", () => new IoRing(MAX_QUEUED_CALLS)],
+	["one by one", () => undefined],
+])("CallQueue, with calls made %s", (_how, createRing) => {
+	let calls: CallQueue;
+	let open: number[];
+	let told: [operation: QueuedOperation, result: number][];
+	const owner = {
+		onCall: (operation: QueuedOperation, result: number) => told.push([operation, result]),
+	};
+	beforeEach(() => {
+		calls = new CallQueue(createRing());
+		open = [];
+		told = [];
+	});
+	afterEach(() => {
+		calls.release();
+		for (const fd of open) close(fd);
+	});
+
+	/** Both ends of a connection. */
+	function aConnection(): { readonly near: number; readonly far: number } {
+		const { fds, port } = openListenSockets({ family: "ipv4", address: LOOPBACK, port: 0 }, 1);
+		const [listening = -1] = fds;
+		const near = startConnect(new SocketAddress().set("ipv4", LOOPBACK, port), false);
+		const far = accept4(listening, new SocketAddress().bytes);
+		close(listening);
+		open.push(near, far);
+		return { near, far };
+	}
+
+	function say(fd: number, text: string): void {
+		expect(send(fd, Buffer.from(text), text.length)).toBe(text.length);
+	}
+
+	function heard(fd: number): string {
+		const into = Buffer.alloc(100);
+		const count = recv(fd, into, into.length);
+		return count < 0 ? codeOf(count) : into.toString("utf8", 0, count);
+	}
+
+	it("reads from many, and writes what each said to another", () => {
+		const pairs = Array.from({ length: 70 }, () => ({ from: aConnection(), to: aConnection() }));
+		for (const [index, { from, to }] of pairs.entries()) {
+			say(from.near, `text ${index}`);
+			const relay = {
+				onCall(operation: QueuedOperation, result: number, slot: number) {
+					if (operation === IORING_OP.recv) calls.sendRead(to.near, slot, result, 0, relay);
+				},
+			};
+			calls.recv(from.far, relay);
+		}
+		calls.run();
+		expect(pairs.map(({ to }) => heard(to.far))).toEqual(pairs.map((_, index) => `text ${index}`));
+	});
+
+	it("tells each what its call gave, an end and an error too", () => {
+		const [ended, silent, saying] = [aConnection(), aConnection(), aConnection()];
+		close(ended.near);
+		open = open.filter((fd) => fd !== ended.near);
+		say(saying.near, "hello");
+		calls.recv(ended.far, owner);
+		calls.recv(silent.far, owner);
+		calls.recv(-1, owner);
+		calls.recv(saying.far, owner);
+		calls.run();
+		expect(told.map(([, result]) => (result < 0 ? codeOf(result) : result))).toEqual([
+			0,
+			codeOf(-EAGAIN),
+			"EBADF",
+			5,
+		]);
+	});
+
+	it("has what was read until it has been run to the end, and more reads than it has room for", () => {
+		const connections = Array.from({ length: 100 }, aConnection);
+		const texts: string[] = [];
+		for (const [index, { near, far }] of connections.entries()) {
+			say(near, `${index}`);
+			calls.recv(far, {
+				onCall: (_operation, result, slot) =>
+					texts.push(calls.bytesOf(slot).toString("utf8", 0, result)),
+			});
+		}
+		calls.run();
+		expect(texts).toEqual(connections.map((_, index) => `${index}`));
+	});
+
+	it("sends datagrams and receives one to each header", () => {
+		const bound = openDatagramSockets({ family: "ipv4", address: LOOPBACK, port: 0 }, 1);
+		const [receiver = -1] = bound.fds;
+		const to = new SocketAddress().set("ipv4", LOOPBACK, bound.port);
+		const sender = connectDatagramSocket(to);
+		open.push(receiver, sender);
+		const texts = ["one", "two"].map((text) => {
+			const memory = Buffer.allocUnsafeSlow(text.length);
+			memory.write(text);
+			return memory;
+		});
+		for (const text of texts) calls.sendDatagram(sender, text, addressOf(text), owner);
+		calls.run();
+		const batch = new DatagramBatch(2, 16);
+		for (const slot of [0, 1]) {
+			batch.prepare(slot);
+			calls.recvmsg(receiver, batch.headerOf(slot), batch.headerAddressOf(slot), slot, {
+				onCall: (_operation, result) => batch.noteReceived(slot, result),
+			});
+		}
+		calls.run();
+		expect([0, 1].map((slot) => batch.datagram(slot).toString())).toEqual(["one", "two"]);
+	});
+
+	it("adds descriptors to epoll, and closes them, however many there are", () => {
+		const poll = epollCreate();
+		open.push(poll);
+		const connections = Array.from({ length: MAX_QUEUED_CALLS }, aConnection);
+		for (const [index, { near, far }] of connections.entries()) {
+			say(near, "x");
+			calls.epollAdd(poll, far, EPOLLIN, index + 1, owner);
+		}
+		calls.epollAdd(poll, -1, EPOLLIN, 1, owner);
+		calls.run();
+		const events = new EpollEvents(2 * MAX_QUEUED_CALLS);
+		expect(epollWait(poll, events, 0)).toBe(MAX_QUEUED_CALLS);
+		const tags = connections.map((_, index) => events.tag(index));
+		expect(tags.toSorted((a, b) => a - b)).toEqual(connections.map((_, index) => index + 1));
+		expect(told.map(([, result]) => result)).toContain(told.at(-1)?.[1]);
+		expect(codeOf(told.at(-1)?.[1] ?? 0)).toBe("EBADF");
+		for (const { near, far } of connections) {
+			calls.close(near);
+			calls.close(far);
+		}
+		calls.run();
+		open = [poll];
+		for (const { near } of connections) expect(codeOf(close(near))).toBe("EBADF");
+	});
+
+	it("goes on with what is queued after an owner has thrown", () => {
+		const { near, far } = aConnection();
+		say(near, "hello");
+		calls.recv(far, {
+			onCall: () => {
+				throw new Error("a bug");
+			},
+		});
+		expect(() => calls.run()).toThrow("a bug");
+		say(near, "again");
+		calls.recv(far, owner);
+		calls.run();
+		expect(told).toEqual([[IORING_OP.recv, 5]]);
+	});
+});
