@@ -191,8 +191,9 @@ export class BytePath implements CallOwner {
 		this.#fullReads = 0;
 		// A short read has emptied the socket: what comes from now on is another event, and where the end had
 		// come before, nothing comes.
-		if (!this.hasHungUp) this.isReadable = false;
-		else if (!this.isUrgent) this.isReadEnded = true;
+		if (this.isUrgent) return;
+		if (this.hasHungUp) this.isReadEnded = true;
+		else this.isReadable = false;
 	}
 
 	#sendAtOnce(): void {
