@@ -132,6 +132,17 @@ export function describeUdpConformance(
 			expect(client.answers.map(String)).toEqual(texts);
 		});
 
+		it("carries a hundred datagrams in a row, in order", async () => {
+			const echo = await openEndpoint();
+			const client = await openClient(await serveEndpoints([echo.endpoint]));
+			await client.askText("first");
+			const texts = Array.from({ length: 100 }, (_, index) => `datagram ${index}`);
+			for (const text of texts) client.send(text);
+			await until(() => client.answers.length === texts.length + 1, "all are answered");
+			expect(echo.texts.slice(1)).toEqual(texts);
+			expect(client.answers.slice(1).map(String)).toEqual(texts);
+		});
+
 		it("answers from the address that was asked", async () => {
 			const echo = await openEndpoint();
 			const [to] = await serve([aUdpServicePort({ endpoints: [echo.endpoint] })], {}, "127.0.0.3");

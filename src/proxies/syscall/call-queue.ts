@@ -25,7 +25,7 @@ const READ_STEP_BYTES: number = READ_BYTES + 320;
 /** A power of two, as a ring wants it. */
 export const MAX_QUEUED_CALLS = 256;
 
-/** With so many, those that wait are made first: for each of them its owner may queue one more. */
+/** With so many, those that wait are made first: so there is room for one more by the owner of each. */
 const FULL_AT: number = MAX_QUEUED_CALLS / 2;
 
 const NO_MEMORY = new Uint32Array(0);
@@ -42,16 +42,16 @@ export interface CallOwner {
 	onCall(operation: QueuedOperation, result: number, slot: number): void;
 }
 
-/** Calls that wait, in order; what the numbers mean depends on the call. */
+/** Calls that wait, in order, and room for one that cannot; what the numbers mean depends on the call. */
 class Waiting {
 	count = 0;
 	readonly operations: QueuedOperation[] = [];
-	readonly fds: Int32Array = new Int32Array(MAX_QUEUED_CALLS);
+	readonly fds: Int32Array = new Int32Array(MAX_QUEUED_CALLS + 1);
 	readonly memories: Memory[] = [];
-	readonly addresses: Float64Array = new Float64Array(MAX_QUEUED_CALLS);
-	readonly lengths: Int32Array = new Int32Array(MAX_QUEUED_CALLS);
-	readonly flags: Int32Array = new Int32Array(MAX_QUEUED_CALLS);
-	readonly slots: Int32Array = new Int32Array(MAX_QUEUED_CALLS);
+	readonly addresses: Float64Array = new Float64Array(MAX_QUEUED_CALLS + 1);
+	readonly lengths: Int32Array = new Int32Array(MAX_QUEUED_CALLS + 1);
+	readonly flags: Int32Array = new Int32Array(MAX_QUEUED_CALLS + 1);
+	readonly slots: Int32Array = new Int32Array(MAX_QUEUED_CALLS + 1);
 	readonly owners: (CallOwner | undefined)[] = [];
 	/** What epoll is told of a descriptor that is added to it, for a ring. */
 	readonly #additions = new EpollEvents(MAX_QUEUED_CALLS);
@@ -76,6 +76,11 @@ class Waiting {
 			case IORING_OP.close:
 				return close(fd);
 		}
+	}
+
+	tell(index: number, result: number): void {
+		const operation = this.operations[index] ?? IORING_OP.close;
+		this.owners[index]?.onCall(operation, result, this.slots[index] ?? -1);
 	}
 
 	/** Queues a call of these in a ring. */
@@ -113,6 +118,7 @@ export class CallQueue {
 	runs = 0;
 	#readsUsed = 0;
 	#isRunning = false;
+	#isBroken = false;
 
 	/** @param ring undefined: calls are made one by one. */
 	constructor(ring: IoRing | undefined, onClose: (fd: number) => void = () => {}) {
@@ -137,46 +143,68 @@ export class CallQueue {
 
 	/** Reads up to READ_BYTES. Not to be called from {@link CallOwner.onCall}, whose slots are in use. */
 	recv(fd: number, owner: CallOwner): void {
+		if (this.#isRunning) throw new Error("Cannot queue a read while calls are made");
+		// Before a slot is taken: it is free again when calls have been made.
 		if (this.#readsUsed === READS) this.run();
+		this.makeRoom();
 		const slot = this.#readsUsed;
 		this.#readsUsed += 1;
-		const index = this.#add(IORING_OP.recv, fd, slot, owner);
+		const index = this.#begin(IORING_OP.recv, fd, slot, owner);
 		this.#point(index, this.bytesOf(slot), this.#addressOf(slot));
 		this.#limit(index, READ_BYTES, MSG_DONTWAIT);
+		this.#commit(index);
 	}
 
 	/** Sends the first bytes of what a {@link recv} has read. @param flags MSG_MORE, or 0. */
 	sendRead(fd: number, slot: number, length: number, flags: number, owner: CallOwner): void {
-		const index = this.#add(IORING_OP.send, fd, slot, owner);
+		const index = this.#begin(IORING_OP.send, fd, slot, owner);
 		this.#point(index, this.bytesOf(slot), this.#addressOf(slot));
 		this.#limit(index, length, flags | MSG_DONTWAIT | MSG_NOSIGNAL);
+		this.#commit(index);
 	}
 
 	/** @param address of the datagram's memory, which stays as it is until {@link run} returns. */
 	sendDatagram(fd: number, datagram: Buffer, address: number, owner: CallOwner): void {
-		const index = this.#add(IORING_OP.send, fd, -1, owner);
+		this.makeRoom();
+		const index = this.#begin(IORING_OP.send, fd, -1, owner);
 		this.#point(index, datagram, address);
 		this.#limit(index, datagram.length, MSG_DONTWAIT | MSG_NOSIGNAL);
+		this.#commit(index);
 	}
 
-	/** Receives one datagram. @param header a `struct mmsghdr`, which begins with a `struct msghdr`. */
+	/**
+	 * Receives one datagram.
+	 *
+	 * @param header a `struct mmsghdr`, which begins with a `struct msghdr`. Whoever chooses one that is free
+	 *   again after {@link run} calls {@link makeRoom} before.
+	 */
 	recvmsg(fd: number, header: Uint32Array, address: number, slot: number, owner: CallOwner): void {
-		const index = this.#add(IORING_OP.recvmsg, fd, slot, owner);
+		const index = this.#begin(IORING_OP.recvmsg, fd, slot, owner);
 		this.#point(index, header, address);
 		this.#limit(index, 1, MSG_DONTWAIT);
+		this.#commit(index);
 	}
 
 	/** As epollAdd in libc.ts; the owner is told of it with the descriptor as the slot. */
 	epollAdd(epollFd: number, fd: number, events: number, tag: number, owner: CallOwner): void {
-		const index = this.#add(IORING_OP.epollCtl, epollFd, fd, owner);
+		this.makeRoom();
+		const index = this.#begin(IORING_OP.epollCtl, epollFd, fd, owner);
 		this.#limit(index, events, tag);
+		this.#commit(index);
 	}
 
 	close(fd: number): void {
-		const index = this.#add(IORING_OP.close, fd, -1, undefined);
+		this.makeRoom();
+		const index = this.#begin(IORING_OP.close, fd, -1, undefined);
 		// The kernel refuses a close that says anything more.
 		this.#point(index, NO_MEMORY, 0);
 		this.#limit(index, 0, 0);
+		this.#commit(index);
+	}
+
+	/** Makes the calls that wait, where they are so many that there is hardly room for more. */
+	makeRoom(): void {
+		if (this.#waiting.count >= FULL_AT) this.run();
 	}
 
 	/** Makes all calls that wait, and those that their owners queue then. */
@@ -203,18 +231,34 @@ export class CallQueue {
 		return this.#address + slot * READ_STEP_BYTES;
 	}
 
-	/** @returns where it is in the queue. */
-	#add(operation: QueuedOperation, fd: number, slot: number, owner: CallOwner | undefined): number {
-		if (this.#waiting.count >= FULL_AT && !this.#isRunning) this.run();
+	/**
+	 * To be followed by {@link #commit}: nothing is made between the two.
+	 *
+	 * @returns where it is in the queue.
+	 */
+	#begin(
+		operation: QueuedOperation,
+		fd: number,
+		slot: number,
+		owner: CallOwner | undefined,
+	): number {
 		const waiting = this.#waiting;
 		const index = waiting.count;
-		if (index === MAX_QUEUED_CALLS) throw new RangeError("Cannot queue more calls");
-		waiting.count = index + 1;
 		waiting.operations[index] = operation;
 		waiting.fds[index] = fd;
 		waiting.slots[index] = slot;
 		waiting.owners[index] = owner;
 		return index;
+	}
+
+	#commit(index: number): void {
+		const waiting = this.#waiting;
+		if (index < MAX_QUEUED_CALLS) {
+			waiting.count = index + 1;
+			return;
+		}
+		// Owners queue more than there is room for, while others are told: this one is made at once.
+		waiting.tell(index, waiting.make(index));
 	}
 
 	#point(index: number, memory: Memory, address: number): void {
@@ -233,15 +277,21 @@ export class CallQueue {
 		this.#others = made;
 		const { count } = made;
 		made.count = 0;
-		const ring = count > 1 ? this.#ring : undefined;
-		if (ring !== undefined) {
-			for (let index = 0; index < count; index += 1) made.put(ring, index);
-			ring.run();
-		}
+		const ring = count > 1 && !this.#isBroken ? this.#ring : undefined;
+		if (ring !== undefined) this.#runRing(ring, made, count);
 		for (let index = 0; index < count; index += 1) {
-			const result = ring === undefined ? made.make(index) : (ring.results[index] ?? 0);
-			const operation = made.operations[index] ?? IORING_OP.close;
-			made.owners[index]?.onCall(operation, result, made.slots[index] ?? -1);
+			made.tell(index, ring === undefined ? made.make(index) : (ring.results[index] ?? 0));
+		}
+	}
+
+	#runRing(ring: IoRing, made: Waiting, count: number): void {
+		for (let index = 0; index < count; index += 1) made.put(ring, index);
+		try {
+			ring.run();
+		} catch (error) {
+			// What it still has to say could be taken for another call's result.
+			this.#isBroken = true;
+			throw error;
 		}
 	}
 }

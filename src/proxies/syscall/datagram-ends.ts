@@ -91,6 +91,8 @@ export function hashOfEnds(ends: Int32Array): number {
 
 /** The other end of datagrams that came, and the address of this node that it asked. */
 export class EndsSender implements Sender {
+	/** As many as the {@link CallQueue.runs} were when the last datagram of it was handed on. */
+	lastRun = -1;
 	readonly key: string;
 	readonly address: IpAddress;
 	readonly port: number;

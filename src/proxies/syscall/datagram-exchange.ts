@@ -58,7 +58,9 @@ export class DatagramExchange {
 
 	/** Queues the receiving of one datagram: its owner is told of the slot that {@link takeSingle} wants. */
 	receiveSingle(fd: number, owner: CallOwner): void {
+		// Before a slot is taken: it is free again when calls have been made.
 		if (this.#singleCount === SLOTS) this.#calls.run();
+		this.#calls.makeRoom();
 		if (this.#singleRun !== this.#calls.runs) this.#singleCount = 0;
 		this.#singleRun = this.#calls.runs;
 		const slot = this.#singleCount;
@@ -81,13 +83,28 @@ export class DatagramExchange {
 		return this.#senderOf(ends);
 	}
 
+	/** Makes the calls that are queued. */
+	settle(): void {
+		this.#calls.run();
+	}
+
 	/**
-	 * Sends a datagram that was received here with the next calls that are made.
+	 * To be called before a datagram of a sender is handed on: what the one before it has queued is made, so that
+	 * neither waits for the other.
+	 */
+	settleBefore(sender: Sender): void {
+		if (!(sender instanceof EndsSender)) return;
+		if (sender.lastRun === this.#calls.runs) this.#calls.run();
+		sender.lastRun = this.#calls.runs;
+	}
+
+	/**
+	 * Sends a datagram of {@link receive} with the next calls that are made.
 	 *
 	 * @returns false for another one.
 	 */
 	sendSoon(fd: number, datagram: Buffer, owner: CallOwner): boolean {
-		const address = this.#in.addressOf(datagram) ?? this.#singles.addressOf(datagram);
+		const address = this.#in.addressOf(datagram);
 		if (address === undefined) return false;
 		this.#calls.sendDatagram(fd, datagram, address, owner);
 		return true;

@@ -58,7 +58,7 @@ const WORD_BYTES = 4;
 const MAX_REFUSALS = 1_000;
 const TWO_TO_32 = 2 ** 32;
 
-/** Operations of Linux 5.6 and later. */
+/** All of them are older than IORING_SETUP_SUBMIT_ALL. */
 export const IORING_OP = {
 	recvmsg: 10,
 	close: 19,
@@ -104,6 +104,7 @@ export class IoRing {
 		this.fd = fd;
 		this.capacity = capacity;
 		this.results = new Int32Array(capacity);
+		let rings: SharedMapping | undefined;
 		try {
 			if (((parameters[FEATURES_AT] ?? 0) & IORING_FEAT_SINGLE_MMAP) === 0) {
 				throw new Error("io_uring of this kernel has its rings in two mappings");
@@ -112,9 +113,11 @@ export class IoRing {
 				wordOf(parameters, CQES_AT) + wordOf(parameters, CQ_ENTRIES_AT) * CQE_WORDS;
 			const arrayEnd = wordOf(parameters, SQ_ARRAY_AT) + capacity;
 			const bytes = Math.max(resultsEnd, arrayEnd) * WORD_BYTES;
-			this.#rings = mapped(mapShared(fd, bytes, IORING_OFF_SQ_RING));
+			rings = mapped(mapShared(fd, bytes, IORING_OFF_SQ_RING));
+			this.#rings = rings;
 			this.#entries = mapped(mapShared(fd, capacity * SQE_WORDS * WORD_BYTES, IORING_OFF_SQES));
 		} catch (error) {
+			if (rings !== undefined) unmapShared(rings);
 			close(fd);
 			throw error;
 		}

@@ -196,6 +196,8 @@ export class TcpWorker {
 		const accepted = this.#accepted;
 		const isMoreToDo = this.#queued.length > 0 || accepted.length > 0;
 		this.#accepted = [];
+		// What comes of these may be due before anything else.
+		this.calls.run();
 		this.poller.wait(isMoreToDo ? 0 : this.#waitMs(maxWaitMs));
 		if (accepted.length > 0) this.#letIn(accepted);
 		this.#goOn();

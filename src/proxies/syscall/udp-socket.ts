@@ -54,6 +54,8 @@ export class UdpSocket implements DatagramSocket, PollHandler, CallOwner {
 	#busyTurns = 0;
 	#lastSender: Sender | undefined;
 	#onSent: SendCallback = () => {};
+	/** True while a datagram to the endpoint is queued. */
+	#isSending = false;
 	#fd: number;
 	#onMessage: (datagram: Buffer, sender: Sender) => void = () => {};
 	#onError: (error: Error) => void = () => {};
@@ -92,7 +94,9 @@ export class UdpSocket implements DatagramSocket, PollHandler, CallOwner {
 
 	send(datagram: Buffer, onSent: SendCallback): void {
 		this.#onSent = onSent;
+		this.#isSending = true;
 		if (this.#host.exchange.sendSoon(this.#fd, datagram, this)) return;
+		this.#isSending = false;
 		this.#tellSent(send(this.#fd, datagram, datagram.length));
 	}
 
@@ -128,6 +132,9 @@ export class UdpSocket implements DatagramSocket, PollHandler, CallOwner {
 	}
 
 	onEvents(fd: number, events: number): void {
+		// A datagram that is queued must not go out after its error was taken from the socket by something else.
+		if (this.#isSending) this.#host.exchange.settle();
+		if (this.#fd !== fd) return;
 		if ((events & EPOLLERR) !== 0) {
 			const error = getIntOption(fd, SOL_SOCKET, SO_ERROR);
 			if (error !== 0) this.#onError(systemError("recvmmsg", -Math.abs(error)));
@@ -146,8 +153,12 @@ export class UdpSocket implements DatagramSocket, PollHandler, CallOwner {
 	}
 
 	onCall(operation: QueuedOperation, result: number, slot: number): void {
-		if (operation === IORING_OP.send) this.#tellSent(result);
-		else this.#onSingle(result, slot);
+		if (operation !== IORING_OP.send) {
+			this.#onSingle(result, slot);
+			return;
+		}
+		this.#isSending = false;
+		this.#tellSent(result);
 	}
 
 	#tellSent(sent: number): void {
@@ -174,7 +185,9 @@ export class UdpSocket implements DatagramSocket, PollHandler, CallOwner {
 		if (count < 2) this.#busyTurns = 0;
 		if (count < 0 && count !== -EAGAIN) this.#onError(systemError("recvmmsg", count));
 		for (let slot = 0; slot < count && this.#fd === fd; slot += 1) {
-			this.#onMessage(exchange.datagram(slot), exchange.sender(slot));
+			const sender = exchange.sender(slot);
+			exchange.settleBefore(sender);
+			if (this.#fd === fd) this.#onMessage(exchange.datagram(slot), sender);
 		}
 	}
 }

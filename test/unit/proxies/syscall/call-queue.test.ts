@@ -15,6 +15,7 @@ import {
 	EpollEvents,
 	epollCreate,
 	epollWait,
+	eventfd,
 	recv,
 	send,
 } from "../../../../src/proxies/syscall/libc.ts";
@@ -83,6 +84,55 @@ describe.each([
 		}
 		calls.run();
 		expect(pairs.map(({ to }) => heard(to.far))).toEqual(pairs.map((_, index) => `text ${index}`));
+	});
+
+	it.each([97, 100, 127, 128, 200])(
+		"gives each read its own memory beside %i other calls",
+		(others) => {
+			const poll = epollCreate();
+			open.push(poll);
+			for (let count = 0; count < others; count += 1) {
+				const fd = eventfd();
+				open.push(fd);
+				calls.epollAdd(poll, fd, EPOLLIN, 1, { onCall: () => {} });
+			}
+			const texts = Array.from({ length: 31 }, (_, index) => `text ${index}`);
+			const read: string[] = [];
+			for (const text of texts) {
+				const { near, far } = aConnection();
+				say(near, text);
+				calls.recv(far, {
+					onCall: (_operation, result, slot) => {
+						// Looked at when all have been read, as a write of it is.
+						calls.epollAdd(poll, -1, EPOLLIN, 1, {
+							onCall: () => read.push(calls.bytesOf(slot).toString("utf8", 0, result)),
+						});
+					},
+				});
+			}
+			calls.run();
+			expect(read).toEqual(texts);
+		},
+	);
+
+	it("makes room for what owners queue, however much it is", () => {
+		const poll = epollCreate();
+		open.push(poll);
+		const { far } = aConnection();
+		let count = 0;
+		calls.recv(far, {
+			onCall: () => {
+				for (let each = 0; each < 3 * MAX_QUEUED_CALLS; each += 1) {
+					calls.epollAdd(poll, -1, EPOLLIN, 1, {
+						onCall: () => {
+							count += 1;
+						},
+					});
+				}
+			},
+		});
+		calls.run();
+		expect(count).toBe(3 * MAX_QUEUED_CALLS);
 	});
 
 	it("tells each what its call gave, an end and an error too", () => {

@@ -1,0 +1,59 @@
+import { afterEach, expect, test as it } from "vitest";
+import { close, EAGAIN, recv, send } from "../../../../src/proxies/syscall/libc.ts";
+import { SocketAddress } from "../../../../src/proxies/syscall/socket-address.ts";
+import { createSyscallEngine } from "../../../../src/proxies/syscall/syscall-engine.ts";
+import { startConnect } from "../../../../src/proxies/syscall/tcp-sockets.ts";
+import { TcpLab, until } from "../../../conformance/tcp-lab.ts";
+import { anAddress } from "../builders.ts";
+
+const CLIENTS = 60;
+const NEWCOMERS_FOR_EACH = 10;
+const ROUNDS = 4;
+
+let lab: TcpLab | undefined;
+afterEach(() => lab?.close());
+
+/** By system calls: node:net would not make so many at once. */
+function say(fd: number, text: string): void {
+	expect(send(fd, Buffer.from(text), text.length)).toBe(text.length);
+}
+
+async function heard(fd: number): Promise<string> {
+	const into = Buffer.alloc(100);
+	let count = -EAGAIN;
+	await until(() => {
+		count = recv(fd, into, into.length);
+		return count !== -EAGAIN;
+	}, "an answer");
+	return into.toString("utf8", 0, count);
+}
+
+it.each([
+	["with io_uring", true],
+	["without io_uring", false],
+])("clients have their own answers beside a storm of new ones (%s)", async (_name, ioUring) => {
+	lab = new TcpLab(({ descriptorLimit: _unlimited, ...options }) =>
+		createSyscallEngine({
+			...options,
+			bindAddress: undefined,
+			udp: { idleMs: 1000, firstAnswerMs: 1000, maxFlows: 10 },
+			workers: 1,
+			ioUring,
+		}),
+	);
+	const echo = await lab.endpoint((socket) => socket.pipe(socket));
+	const port = await lab.serve({ endpoints: [echo.endpoint] });
+	const to = new SocketAddress().set("ipv4", anAddress("127.0.0.1"), port);
+	const clients = Array.from({ length: CLIENTS }, () => startConnect(to, false));
+	for (let round = 0; round < ROUNDS; round += 1) {
+		const texts = clients.map((_, index) => `client ${index} in round ${round}`);
+		const storm = clients.flatMap((fd, index) => {
+			say(fd, texts[index] ?? "");
+			return Array.from({ length: NEWCOMERS_FOR_EACH }, () => startConnect(to, false));
+		});
+		// oxlint-disable-next-line no-await-in-loop -- one round after the other
+		expect(await Promise.all(clients.map(heard))).toEqual(texts);
+		for (const fd of storm) close(fd);
+	}
+	for (const fd of clients) close(fd);
+});
