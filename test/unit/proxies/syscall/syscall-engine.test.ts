@@ -102,6 +102,25 @@ describe("a client that sends an urgent byte", () => {
 		await until(() => received.length === 1, "the client");
 		expect(String(await received[0])).toBe("beforeafter");
 	});
+
+	it.skipIf(!hasPerl)("has all of it passed on while it stays", async () => {
+		let received = "";
+		const taker = await lab.endpoint((socket) => {
+			socket.on("data", (bytes) => {
+				received += String(bytes);
+			});
+			socket.resume();
+		});
+		const { bindings } = await lab.reconcile(aServicePort({ endpoints: [taker.endpoint] }));
+		const client = spawn("perl", [
+			"-e",
+			`${URGENT_CLIENT} my $end = <STDIN>;`,
+			String(bindings[0]?.proxyPort),
+		]);
+		await until(() => received === "beforeafter", "both parts");
+		client.stdin.end();
+		await once(client, "exit");
+	});
 });
 
 it("connections that wait for descriptors are let in in turn, whichever worker has them", async () => {
