@@ -49,12 +49,16 @@ const raw = {
 	mmap: call("int64_t mmap(void *, size_t, int, int, int, int64_t)"),
 	munmap: call("int munmap(void *, size_t)"),
 	// C libraries have no functions for these.
+	schedGetattr: call("int64_t syscall(int64_t, int, void *, unsigned int, unsigned int)"),
+	schedSetattr: call("int64_t syscall(int64_t, int, void *, unsigned int)"),
 	ioUringSetup: call("int64_t syscall(int64_t, unsigned int, void *)"),
 	ioUringEnter: call(
 		"int64_t syscall(int64_t, int, unsigned int, unsigned int, unsigned int, void *, size_t)",
 	),
 } as const;
 
+const SYS_SCHED_SETATTR = arch === "x64" ? 314 : 274;
+const SYS_SCHED_GETATTR = arch === "x64" ? 315 : 275;
 /** All architectures have the same numbers for calls as new as these. */
 const SYS_IO_URING_SETUP = 425;
 const SYS_IO_URING_ENTER = 426;
@@ -333,6 +337,15 @@ export function ioUringEnter(fd: number, toSubmit: number, minResults: number): 
 	return answer(
 		raw.ioUringEnter(SYS_IO_URING_ENTER, fd, toSubmit, minResults, IORING_ENTER_GETEVENTS, null, 0),
 	);
+}
+
+/** How the scheduler treats the calling thread. @param attributes gets a `struct sched_attr`. */
+export function schedGetattr(attributes: Uint32Array): number {
+	return answer(raw.schedGetattr(SYS_SCHED_GETATTR, 0, attributes, attributes.byteLength, 0));
+}
+
+export function schedSetattr(attributes: Uint32Array): number {
+	return answer(raw.schedSetattr(SYS_SCHED_SETATTR, 0, attributes, 0));
 }
 
 /** Memory that is shared with the kernel. Not to be touched after {@link unmapShared}. */

@@ -9,6 +9,7 @@ import {
 	type ToWorker,
 	type WorkerSettings,
 } from "./messages.ts";
+import { askForShortSlices } from "./scheduling.ts";
 import { TcpWorker } from "./tcp-worker.ts";
 import { Teller } from "./teller.ts";
 import { UdpWorker } from "./udp-worker.ts";
@@ -23,6 +24,8 @@ import { UdpWorker } from "./udp-worker.ts";
 const MESSAGES_PER_TURN = 8;
 
 const FOREVER_MS = 60_000;
+
+askForShortSlices();
 
 if (parentPort === null) throw new Error("Cannot run outside of a worker thread");
 const port = parentPort;
