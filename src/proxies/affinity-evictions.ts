@@ -1,14 +1,11 @@
 import type { Clock } from "../shared/clock.ts";
 import type { Log } from "../shared/log.ts";
-import { RecurringFailure } from "../shared/recurring.ts";
-
-/** Nothing for so long, or up to twice that, and it is said to be over. */
-const QUIET_MS = 60_000;
+import { RecurringFailure, sweepNowAndThen } from "../shared/recurring.ts";
 
 /** Counts the clients that session affinity had to forget, in all ServicePorts of one engine. */
 export class AffinityEvictions {
 	readonly #faults: RecurringFailure;
-	readonly #sweeper: NodeJS.Timeout;
+	readonly #stopSweeping: () => void;
 	#count = 0;
 
 	constructor(log: Log, clock: Clock) {
@@ -18,7 +15,7 @@ export class AffinityEvictions {
 			failing: "session affinity forgets the clients that were not seen for the longest",
 			recovered: "session affinity forgets no client any more",
 		});
-		this.#sweeper = setInterval(() => this.#faults.sweep(), QUIET_MS).unref();
+		this.#stopSweeping = sweepNowAndThen([this.#faults]);
 	}
 
 	/** Since the start. */
@@ -32,6 +29,6 @@ export class AffinityEvictions {
 	}
 
 	close(): void {
-		clearInterval(this.#sweeper);
+		this.#stopSweeping();
 	}
 }

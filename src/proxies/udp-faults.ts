@@ -1,10 +1,7 @@
 import type { Clock } from "../shared/clock.ts";
 import type { Log } from "../shared/log.ts";
-import { RecurringFailure } from "../shared/recurring.ts";
+import { RecurringFailure, sweepNowAndThen } from "../shared/recurring.ts";
 import { DROP_REASONS, type DropReason } from "./drop-reason.ts";
-
-/** Nothing of a kind for so long, or up to twice that, and it is said to be over. */
-const QUIET_MS = 60_000;
 
 /** What went wrong with datagrams and flows, of one kind. */
 export interface UdpFault {
@@ -27,7 +24,7 @@ export class UdpFaults {
 	readonly #flows: () => number;
 	readonly #drops: ReadonlyMap<UdpFault["kind"], RecurringFailure>;
 	readonly #evictions: RecurringFailure;
-	readonly #sweeper: NodeJS.Timeout;
+	readonly #stopSweeping: () => void;
 
 	/** @param flows how many live now. */
 	constructor(log: Log, clock: Clock, flows: () => number) {
@@ -45,7 +42,7 @@ export class UdpFaults {
 			failing: "UDP flows are ended to make room",
 			recovered: "UDP flows have room again",
 		});
-		this.#sweeper = setInterval(() => this.#sweep(), QUIET_MS).unref();
+		this.#stopSweeping = sweepNowAndThen([...this.#drops.values(), this.#evictions]);
 	}
 
 	happened({ kind, count, service, errorCode }: UdpFault): void {
@@ -58,11 +55,6 @@ export class UdpFaults {
 	}
 
 	close(): void {
-		clearInterval(this.#sweeper);
-	}
-
-	#sweep(): void {
-		for (const faults of this.#drops.values()) faults.sweep();
-		this.#evictions.sweep();
+		this.#stopSweeping();
 	}
 }

@@ -7,6 +7,9 @@ import type { Log } from "./log.ts";
  */
 const MAX_LINES_PER_INTERVAL = 8;
 
+/** Where {@link sweepNowAndThen} looks, nothing for so long, or up to twice that, and a failure is over. */
+const QUIET_MS = 60_000;
+
 export interface RecurringFailureOptions {
 	readonly log: Log;
 	/** Constant text while it fails: "cannot apply the packet rules". */
@@ -118,4 +121,12 @@ export class RecurringFailure {
 			...(this.#unreported > 0 ? { unreported: this.#unreported } : {}),
 		};
 	}
+}
+
+/** Sweeps failures of which no success is ever told. @returns ends that. */
+export function sweepNowAndThen(failures: readonly RecurringFailure[]): () => void {
+	const timer = setInterval(() => {
+		for (const failure of failures) failure.sweep();
+	}, QUIET_MS).unref();
+	return () => clearInterval(timer);
 }

@@ -1,16 +1,13 @@
 import type { Clock } from "../../shared/clock.ts";
 import type { Log } from "../../shared/log.ts";
-import { RecurringFailure } from "../../shared/recurring.ts";
+import { RecurringFailure, sweepNowAndThen } from "../../shared/recurring.ts";
 import type { WorkerFailure } from "../engine.ts";
-
-/** Nothing for so long, or up to twice that, and it is said to be over. */
-const QUIET_MS = 60_000;
 
 /** Counts the workers that ended by an error, and tells of them, however fast they do. */
 export class WorkerFailures {
 	readonly #clock: Clock;
 	readonly #faults: RecurringFailure;
-	readonly #sweeper: NodeJS.Timeout;
+	readonly #stopSweeping: () => void;
 	#count = 0;
 	#last: WorkerFailure | undefined;
 
@@ -23,7 +20,7 @@ export class WorkerFailures {
 			failing: "relay worker ended, another takes its place",
 			recovered: "relay workers have gone on for some time",
 		});
-		this.#sweeper = setInterval(() => this.#faults.sweep(), QUIET_MS).unref();
+		this.#stopSweeping = sweepNowAndThen([this.#faults]);
 	}
 
 	/** Since the start. */
@@ -45,6 +42,6 @@ export class WorkerFailures {
 	}
 
 	close(): void {
-		clearInterval(this.#sweeper);
+		this.#stopSweeping();
 	}
 }
