@@ -99,7 +99,7 @@ export class DatagramBatch {
 
 	/** A `struct mmsghdr`. */
 	headerOf(slot: number): Uint32Array {
-		return this.#headerViews[slot] ?? this.#headers;
+		return this.#inSlot(this.#headerViews, slot);
 	}
 
 	headerAddressOf(slot: number): number {
@@ -127,9 +127,7 @@ export class DatagramBatch {
 
 	/** Between whom it was received; good as long. */
 	ends(slot: number): Int32Array {
-		const ends = this.#ends[slot];
-		if (ends === undefined) throw new RangeError(`Cannot use slot ${slot} of ${this.slots}`);
-		return ends;
+		return this.#inSlot(this.#ends, slot);
 	}
 
 	/** Puts a datagram into a slot, to be sent. @param ends settled, or of {@link endsTo}. */
@@ -144,6 +142,12 @@ export class DatagramBatch {
 		this.#headers[header + CONTROL_LENGTH_AT] = ends[CONTROL_AT] ?? 0;
 		this.#vectors[slot * VECTOR_WORDS + DATA_LENGTH_AT] = datagram.length;
 		this.#used = Math.max(this.#used, slot + 1);
+	}
+
+	#inSlot<Each>(each: readonly Each[], slot: number): Each {
+		const found = each[slot];
+		if (found === undefined) throw new RangeError(`Cannot use slot ${slot} of ${this.slots}`);
+		return found;
 	}
 
 	#settle(slot: number): void {

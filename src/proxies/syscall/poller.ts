@@ -91,15 +91,14 @@ export class Poller implements CallOwner {
 	}
 
 	/**
-	 * Waits for events and tells each to its handler.
+	 * Waits for events and tells each to its handler. To be called when all calls that are queued are made: what is
+	 * not added yet could not wake us.
 	 *
 	 * @param timeoutMs -1: until there is an event.
 	 * @returns how many there were.
 	 */
 	wait(timeoutMs: number): number {
 		this.turns += 1;
-		// What is not added yet could not wake us.
-		this.#calls.run();
 		const count = epollWait(this.#epollFd, this.#events, timeoutMs);
 		if (count < 0) {
 			if (count === -EINTR) return 0;

@@ -14,7 +14,7 @@ import {
 	setResetOnClose,
 } from "./libc.ts";
 import { SocketAddress } from "./socket-address.ts";
-import { must, systemError } from "./system-error.ts";
+import { must, mustBe } from "./system-error.ts";
 import { openListenSockets, startConnect } from "./tcp-sockets.ts";
 import { connectDatagramSocket, openDatagramSockets } from "./udp-sockets.ts";
 
@@ -60,11 +60,7 @@ function test(calls: CallQueue, open: (name: string, fd: number) => number): voi
 	const run = (what: string, wanted: readonly number[]): void => {
 		results.length = 0;
 		calls.run();
-		for (const [index, each] of wanted.entries()) {
-			const got = results[index] ?? 0;
-			if (got < 0) throw systemError(what, got);
-			if (got !== each) throw new Error(`${what} gave ${got}, not ${each}`);
-		}
+		for (const [index, each] of wanted.entries()) mustBe(what, results[index] ?? 0, each);
 	};
 	const { fds, port } = openListenSockets({ family: "ipv4", address: LOOPBACK, port: 0 }, 1);
 	const listening = open("listen", fds[0] ?? -1);

@@ -26,7 +26,7 @@ import {
 } from "./libc.ts";
 import { PipePool } from "./pipe-pool.ts";
 import { SocketAddress } from "./socket-address.ts";
-import { must, systemError } from "./system-error.ts";
+import { must, mustBe } from "./system-error.ts";
 import { openListenSockets } from "./tcp-sockets.ts";
 import { connectDatagramSocket, openDatagramSockets } from "./udp-sockets.ts";
 
@@ -70,16 +70,16 @@ function run(opened: number[]): void {
 	must("epoll_ctl", epollAdd(poll, wake, EPOLLIN, WAKE_TAG));
 	must("eventfd", signalEventfd(wake));
 	const events = new EpollEvents(4);
-	expectIs("epoll_wait", must("epoll_wait", epollWait(poll, events, WAIT_MS)), 1);
-	expectIs("epoll_wait", events.fd(0), wake);
-	expectIs("epoll_wait", events.tag(0), WAKE_TAG);
-	expectIs("eventfd", clearEventfd(wake), 8);
+	mustBe("epoll_wait", must("epoll_wait", epollWait(poll, events, WAIT_MS)), 1);
+	mustBe("epoll_wait", events.fd(0), wake);
+	mustBe("epoll_wait", events.tag(0), WAKE_TAG);
+	mustBe("eventfd", clearEventfd(wake), 8);
 	const to = new SocketAddress().set("ipv4", loopback, port);
 	const client = open("socket", socket(to.domain, SOCK_STREAM));
 	const connected = connect(client, to.bytes, to.length);
 	if (connected !== -EINPROGRESS) must("connect", connected);
 	must("epoll_ctl", epollAdd(poll, listening, EPOLLIN, 0));
-	expectIs("epoll_wait", must("epoll_wait", epollWait(poll, events, WAIT_MS)), 1);
+	mustBe("epoll_wait", must("epoll_wait", epollWait(poll, events, WAIT_MS)), 1);
 	const from = new SocketAddress();
 	const server = open("accept4", accept4(listening, from.bytes));
 	if (from.address !== loopback)
@@ -108,21 +108,21 @@ function exchangeDatagrams(
 	const batch = new DatagramBatch(2, 16);
 	const texts = ["one", "two"].map((text) => Buffer.from(text));
 	for (const [slot, text] of texts.entries()) batch.fill(slot, text, endsTo(to));
-	expectIs("sendmmsg", batch.send(sender, 0, 2), 2);
+	mustBe("sendmmsg", batch.send(sender, 0, 2), 2);
 	must("epoll_ctl", epollAdd(poll, receiver, EPOLLIN, 0));
 	wait();
 	const received = new DatagramBatch(4, 16);
-	expectIs("recvmmsg", received.receive(receiver), 2);
+	mustBe("recvmmsg", received.receive(receiver), 2);
 	for (const [slot, text] of texts.entries()) {
 		if (!received.datagram(slot).equals(text)) throw new Error("recvmmsg gave other datagrams");
 	}
 	const { asked } = new EndsSender(received.ends(0));
 	if (asked !== loopback) throw new Error(`recvmmsg told ${asked} of a datagram to ${loopback}`);
 	batch.fill(0, received.datagram(0), received.ends(0));
-	expectIs("sendmmsg", batch.send(receiver, 0, 1), 1);
+	mustBe("sendmmsg", batch.send(receiver, 0, 1), 1);
 	must("epoll_ctl", epollAdd(poll, sender, EPOLLIN, 0));
 	wait();
-	expectIs("recv", recv(sender, Buffer.alloc(16), 16), 3);
+	mustBe("recv", recv(sender, Buffer.alloc(16), 16), 3);
 }
 
 /** @returns undefined for IPv6 on a host that has none. */
@@ -151,19 +151,13 @@ function passThroughPipe(client: number, server: number, wait: () => number): vo
 	const buffer = Buffer.alloc(16);
 	buffer.write("hello");
 	try {
-		expectIs("send", send(client, buffer, 5), 5);
+		mustBe("send", send(client, buffer, 5), 5);
 		wait();
-		expectIs("splice", splice(server, pipe.writeFd, 5), 5);
-		expectIs("splice", splice(pipe.readFd, server, 5), 5);
-		expectIs("recv", recv(client, buffer, 5), 5);
+		mustBe("splice", splice(server, pipe.writeFd, 5), 5);
+		mustBe("splice", splice(pipe.readFd, server, 5), 5);
+		mustBe("recv", recv(client, buffer, 5), 5);
 	} finally {
 		pipes.give(pipe, true);
 		pipes.clear();
 	}
-}
-
-function expectIs(name: string, got: number, wanted: number): void {
-	if (got === wanted) return;
-	if (got < 0) throw systemError(name, got);
-	throw new Error(`${name} gave ${got}, not ${wanted}`);
 }

@@ -16,3 +16,10 @@ export function must(syscall: string, result: number): number {
 	if (result < 0) throw systemError(syscall, result);
 	return result;
 }
+
+/** @throws where a call has failed, and where it has given something else. */
+export function mustBe(syscall: string, result: number, wanted: number): void {
+	if (must(syscall, result) !== wanted) {
+		throw new Error(`${syscall} gave ${result}, not ${wanted}`);
+	}
+}

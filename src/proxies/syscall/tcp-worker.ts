@@ -196,7 +196,7 @@ export class TcpWorker {
 		const accepted = this.#accepted;
 		const isMoreToDo = this.#queued.length > 0 || accepted.length > 0;
 		this.#accepted = [];
-		// What comes of these may be due before anything else.
+		// An addition that waits could not wake us, and what comes of these calls may be due before anything else.
 		this.calls.run();
 		this.poller.wait(isMoreToDo ? 0 : this.#waitMs(maxWaitMs));
 		if (accepted.length > 0) this.#letIn(accepted);
