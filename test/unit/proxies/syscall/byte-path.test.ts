@@ -3,7 +3,6 @@ import { DescriptorBudget } from "../../../../src/proxies/descriptor-budget.ts";
 import { BytePath, type Pumped } from "../../../../src/proxies/syscall/byte-path.ts";
 import { CallQueue } from "../../../../src/proxies/syscall/call-queue.ts";
 import {
-	accept4,
 	close,
 	EAGAIN,
 	recv,
@@ -14,20 +13,11 @@ import {
 	splice,
 } from "../../../../src/proxies/syscall/libc.ts";
 import { type Pipe, PipePool } from "../../../../src/proxies/syscall/pipe-pool.ts";
-import { SocketAddress } from "../../../../src/proxies/syscall/socket-address.ts";
 import { codeOf } from "../../../../src/proxies/syscall/system-error.ts";
-import { openListenSockets, startConnect } from "../../../../src/proxies/syscall/tcp-sockets.ts";
 import { someBytes } from "../../../conformance/tcp-lab.ts";
-import { anAddress } from "../builders.ts";
+import { aBareConnection, type Connection } from "./bare-sockets.ts";
 
-const LOOPBACK = anAddress("127.0.0.1");
 const BLOCK = someBytes(256 * 1024);
-
-/** Both ends of a connection. */
-interface Connection {
-	readonly near: number;
-	readonly far: number;
-}
 
 describe("BytePath with bytes in its pipe", () => {
 	const open = new Set<number>();
@@ -55,16 +45,9 @@ describe("BytePath with bytes in its pipe", () => {
 	});
 
 	function aConnection(): Connection {
-		const { fds, port } = openListenSockets({ family: "ipv4", address: LOOPBACK, port: 0 }, 1);
-		const [listening = -1] = fds;
-		const near = startConnect(new SocketAddress().set("ipv4", LOOPBACK, port), false);
-		const far = accept4(listening, new SocketAddress().bytes);
-		close(listening);
-		for (const fd of [near, far]) {
-			expect(fd).toBeGreaterThan(0);
-			open.add(fd);
-		}
-		return { near, far };
+		const connection = aBareConnection();
+		open.add(connection.near).add(connection.far);
+		return connection;
 	}
 
 	function reset(fd: number): void {

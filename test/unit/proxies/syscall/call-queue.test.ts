@@ -5,9 +5,8 @@ import {
 	type QueuedOperation,
 } from "../../../../src/proxies/syscall/call-queue.ts";
 import { DatagramBatch } from "../../../../src/proxies/syscall/datagram-batch.ts";
-import { IORING_OP, IoRing } from "../../../../src/proxies/syscall/io-ring.ts";
+import { IORING_OP } from "../../../../src/proxies/syscall/io-ring.ts";
 import {
-	accept4,
 	addressOf,
 	close,
 	EAGAIN,
@@ -16,24 +15,23 @@ import {
 	epollCreate,
 	epollWait,
 	eventfd,
-	recv,
-	send,
 } from "../../../../src/proxies/syscall/libc.ts";
-import { SocketAddress } from "../../../../src/proxies/syscall/socket-address.ts";
 import { codeOf } from "../../../../src/proxies/syscall/system-error.ts";
-import { openListenSockets, startConnect } from "../../../../src/proxies/syscall/tcp-sockets.ts";
 import {
 	connectDatagramSocket,
 	openDatagramSockets,
 } from "../../../../src/proxies/syscall/udp-sockets.ts";
-import { anAddress } from "../builders.ts";
+import {
+	aBareConnection,
+	addressAt,
+	type Connection,
+	heard,
+	LOOPBACK,
+	say,
+	WAYS_OF_CALLING,
+} from "./bare-sockets.ts";
 
-const LOOPBACK = anAddress("127.0.0.1");
-
-describe.each([
-	["through io_uring", () => new IoRing(MAX_QUEUED_CALLS)],
-	["one by one", () => undefined],
-])("CallQueue, with calls made %s", (_how, createRing) => {
+describe.each(WAYS_OF_CALLING)("CallQueue, with calls made %s", (_how, createRing) => {
 	let calls: CallQueue;
 	let open: number[];
 	let told: [operation: QueuedOperation, result: number][];
@@ -50,25 +48,10 @@ describe.each([
 		for (const fd of open) close(fd);
 	});
 
-	/** Both ends of a connection. */
-	function aConnection(): { readonly near: number; readonly far: number } {
-		const { fds, port } = openListenSockets({ family: "ipv4", address: LOOPBACK, port: 0 }, 1);
-		const [listening = -1] = fds;
-		const near = startConnect(new SocketAddress().set("ipv4", LOOPBACK, port), false);
-		const far = accept4(listening, new SocketAddress().bytes);
-		close(listening);
-		open.push(near, far);
-		return { near, far };
-	}
-
-	function say(fd: number, text: string): void {
-		expect(send(fd, Buffer.from(text), text.length)).toBe(text.length);
-	}
-
-	function heard(fd: number): string {
-		const into = Buffer.alloc(100);
-		const count = recv(fd, into, into.length);
-		return count < 0 ? codeOf(count) : into.toString("utf8", 0, count);
+	function aConnection(): Connection {
+		const connection = aBareConnection();
+		open.push(connection.near, connection.far);
+		return connection;
 	}
 
 	it("reads from many, and writes what each said to another", () => {
@@ -170,7 +153,7 @@ describe.each([
 	it("sends datagrams and receives one to each header", () => {
 		const bound = openDatagramSockets({ family: "ipv4", address: LOOPBACK, port: 0 }, 1);
 		const [receiver = -1] = bound.fds;
-		const to = new SocketAddress().set("ipv4", LOOPBACK, bound.port);
+		const to = addressAt(bound.port);
 		const sender = connectDatagramSocket(to);
 		open.push(receiver, sender);
 		const texts = ["one", "two"].map((text) => {

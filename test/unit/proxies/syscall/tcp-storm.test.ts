@@ -1,10 +1,9 @@
 import { afterEach, expect, test as it } from "vitest";
-import { close, EAGAIN, recv, send } from "../../../../src/proxies/syscall/libc.ts";
-import { SocketAddress } from "../../../../src/proxies/syscall/socket-address.ts";
+import { close } from "../../../../src/proxies/syscall/libc.ts";
 import { createSyscallEngine } from "../../../../src/proxies/syscall/syscall-engine.ts";
 import { startConnect } from "../../../../src/proxies/syscall/tcp-sockets.ts";
 import { TcpLab, until } from "../../../conformance/tcp-lab.ts";
-import { anAddress } from "../builders.ts";
+import { addressAt, heard, say } from "./bare-sockets.ts";
 
 const CLIENTS = 60;
 const NEWCOMERS_FOR_EACH = 10;
@@ -13,19 +12,13 @@ const ROUNDS = 4;
 let lab: TcpLab | undefined;
 afterEach(() => lab?.close());
 
-/** By system calls: node:net would not make so many at once. */
-function say(fd: number, text: string): void {
-	expect(send(fd, Buffer.from(text), text.length)).toBe(text.length);
-}
-
-async function heard(fd: number): Promise<string> {
-	const into = Buffer.alloc(100);
-	let count = -EAGAIN;
+async function answer(fd: number): Promise<string> {
+	let text = "EAGAIN";
 	await until(() => {
-		count = recv(fd, into, into.length);
-		return count !== -EAGAIN;
+		text = heard(fd);
+		return text !== "EAGAIN";
 	}, "an answer");
-	return into.toString("utf8", 0, count);
+	return text;
 }
 
 it.each([
@@ -43,7 +36,8 @@ it.each([
 	);
 	const echo = await lab.endpoint((socket) => socket.pipe(socket));
 	const port = await lab.serve({ endpoints: [echo.endpoint] });
-	const to = new SocketAddress().set("ipv4", anAddress("127.0.0.1"), port);
+	const to = addressAt(port);
+	// By system calls: node:net would not make so many at once.
 	const clients = Array.from({ length: CLIENTS }, () => startConnect(to, false));
 	for (let round = 0; round < ROUNDS; round += 1) {
 		const texts = clients.map((_, index) => `client ${index} in round ${round}`);
@@ -52,7 +46,7 @@ it.each([
 			return Array.from({ length: NEWCOMERS_FOR_EACH }, () => startConnect(to, false));
 		});
 		// oxlint-disable-next-line no-await-in-loop -- one round after the other
-		expect(await Promise.all(clients.map(heard))).toEqual(texts);
+		expect(await Promise.all(clients.map(answer))).toEqual(texts);
 		for (const fd of storm) close(fd);
 	}
 	for (const fd of clients) close(fd);
