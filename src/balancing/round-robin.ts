@@ -6,10 +6,19 @@ export interface Turn {
 	set(turn: number): void;
 	/** @returns false, and changes nothing, when it is not `from` any more. */
 	move(from: number, to: number): boolean;
+	/** None of the endpoints that were in rotation is left; there are so many others. */
+	restart(count: number): void;
 }
 
+/** Begins somewhere, so that nodes and Services differ. */
 class OwnTurn implements Turn {
+	readonly #random: () => number;
 	#turn = 0;
+
+	/** @param random uniform in [0, 1). */
+	constructor(random: () => number) {
+		this.#random = random;
+	}
 
 	get(): number {
 		return this.#turn;
@@ -23,6 +32,10 @@ class OwnTurn implements Turn {
 		this.#turn = to;
 		return true;
 	}
+
+	restart(count: number): void {
+		this.#turn = Math.floor(this.#random() * count);
+	}
 }
 
 /**
@@ -32,18 +45,16 @@ class OwnTurn implements Turn {
  * of those after it that is left.
  */
 export class RoundRobin {
-	readonly #random: () => number;
 	#endpoints: readonly Endpoint[] = [];
 	#places: ReadonlyMap<string, number> = new Map();
-	/** Index of the endpoint whose turn it is; beyond the end after others have a longer list. */
+	/** Index of the endpoint whose turn it is, counted round and round: others may have a longer list. */
 	readonly #turn: Turn;
 
 	/**
-	 * @param random uniform in [0, 1): where a rotation starts, so that nodes and Services differ.
+	 * @param random uniform in [0, 1): where a rotation of its own starts.
 	 * @param turn of all who share this rotation; they are to have the same endpoints.
 	 */
-	constructor(random: () => number, turn: Turn = new OwnTurn()) {
-		this.#random = random;
+	constructor(random: () => number, turn: Turn = new OwnTurn(random)) {
 		this.#turn = turn;
 	}
 
@@ -58,11 +69,8 @@ export class RoundRobin {
 		this.#endpoints = endpoints;
 		this.#places = new Map(endpoints.map((endpoint, index) => [endpoint.key, index]));
 		const kept = before.find((endpoint) => this.#places.has(endpoint.key));
-		this.#turn.set(
-			kept === undefined
-				? Math.floor(this.#random() * endpoints.length)
-				: (this.#places.get(kept.key) ?? 0),
-		);
+		if (kept === undefined) this.#turn.restart(endpoints.length);
+		else this.#turn.set(this.#places.get(kept.key) ?? 0);
 	}
 
 	get endpoints(): readonly Endpoint[] {
@@ -113,7 +121,7 @@ export class RoundRobin {
 
 	/** The list from the endpoint on whose turn it is. */
 	#inTurn(): Endpoint[] {
-		const turn = this.#turn.get();
+		const turn = this.#turn.get() % Math.max(1, this.#endpoints.length);
 		return [...this.#endpoints.slice(turn), ...this.#endpoints.slice(0, turn)];
 	}
 }

@@ -9,6 +9,12 @@ import type { ConnectionHooks, LiveConnection } from "./engine.ts";
 import type { DatagramSocket } from "./udp/datagram-socket.ts";
 import type { UdpFault } from "./udp-faults.ts";
 
+/** What it takes to relay for a ServicePort: the rest tells where its clients dial. */
+export type RelayedPort = Pick<
+	ServicePort,
+	"name" | "protocol" | "family" | "endpoints" | "sessionAffinity"
+>;
+
 /** The listener of one ServicePort, whatever its protocol. Owns the ServicePort's balancer. */
 export interface ServicePortListener {
 	/** The local port, the same for life. */
@@ -22,7 +28,7 @@ export interface ServicePortListener {
 	failingEndpoints(): readonly string[];
 
 	/** Takes new endpoints, affinity and names of the same ServicePort. Disturbs nothing that goes on. */
-	update(servicePort: ServicePort): void;
+	update(servicePort: RelayedPort): void;
 
 	/**
 	 * Closes the listening socket; its port is free when this returns. Idempotent.
@@ -68,7 +74,7 @@ export interface ProtocolRelay {
 export interface UdpRelay extends ProtocolRelay {
 	/** The same as {@link open} for a socket that is bound already. */
 	adopt(
-		servicePort: ServicePort,
+		servicePort: RelayedPort,
 		target: ListenTarget,
 		socket: DatagramSocket,
 	): ServicePortListener;

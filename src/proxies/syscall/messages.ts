@@ -5,7 +5,7 @@ import type {
 	ConnectionRecord,
 	ConnectionStart,
 } from "../../services/connection-record.ts";
-import type { ServicePort } from "../../services/service-port.ts";
+import type { Protocol } from "../../services/service-port.ts";
 import { DROP_REASONS } from "../drop-reason.ts";
 import type { LiveConnection } from "../engine.ts";
 import type { UdpLimits } from "../listener.ts";
@@ -73,19 +73,24 @@ export const COUNTERS = {
 export const FIRST_DROP_COUNTER = 7;
 export const COUNTER_COUNT: number = FIRST_DROP_COUNTER + DROP_REASONS.length;
 
+/** It is to serve a ServicePort. */
+export interface OpenMessage {
+	readonly kind: "open";
+	readonly listener: number;
+	/** Sockets that listen or are bound; more of them where the listener is known already. */
+	readonly fds: readonly number[];
+	readonly protocol: Protocol;
+	/** Of writeRelayedPort. */
+	readonly servicePort: string;
+	/** The listener of the same port's other pool, or the one to be replaced: they share session affinity. */
+	readonly sibling: number | undefined;
+	/** Index in SharedState.turns. */
+	readonly turn: number;
+}
+
 export type ToWorker =
-	| {
-			readonly kind: "open";
-			readonly listener: number;
-			/** Sockets that listen; more of them where the listener is known already. */
-			readonly fds: readonly number[];
-			readonly servicePort: ServicePort;
-			/** The listener of the same port's other pool, or the one to be replaced. */
-			readonly sibling: number | undefined;
-			/** Index in SharedState.turns. */
-			readonly turn: number;
-	  }
-	| { readonly kind: "update"; readonly listener: number; readonly servicePort: ServicePort }
+	| OpenMessage
+	| { readonly kind: "update"; readonly listener: number; readonly servicePort: string }
 	/** Its sockets are another's, or to be closed: an answer "released" follows. */
 	| { readonly kind: "release"; readonly listener: number }
 	/** What another worker has found out. */

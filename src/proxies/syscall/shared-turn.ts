@@ -22,4 +22,7 @@ export class SharedTurn implements Turn {
 	move(from: number, to: number): boolean {
 		return Atomics.compareExchange(this.#turns, this.#index, from, to) === from;
 	}
+
+	/** Nothing: one who comes late must not move the others, and where it began was anywhere. */
+	restart(): void {}
 }

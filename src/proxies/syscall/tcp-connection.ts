@@ -1,12 +1,13 @@
 import type { Balancer, Pick } from "../../balancing/pick.ts";
 import { formatSocketAddress, type IpAddress } from "../../services/address.ts";
 import type { ConnectionEnd, ConnectionRecord } from "../../services/connection-record.ts";
-import type { Endpoint, ServicePort } from "../../services/service-port.ts";
+import type { Endpoint } from "../../services/service-port.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { AttemptLog } from "../attempt-log.ts";
 import { type BrokenEnd, brokenEnd } from "../broken-end.ts";
 import { dialOutcomeOf } from "../dial-outcome.ts";
 import type { LiveConnection } from "../engine.ts";
+import type { RelayedPort } from "../listener.ts";
 import type { Applicant } from "../tcp-admission.ts";
 import { BytePath, type PathMeans } from "./byte-path.ts";
 import type { Deadline } from "./deadlines.ts";
@@ -35,7 +36,7 @@ export interface AcceptedClient {
 	readonly address: IpAddress;
 	readonly port: number;
 	/** As it was at this moment. */
-	readonly servicePort: ServicePort;
+	readonly servicePort: RelayedPort;
 	readonly balancer: Balancer;
 }
 

@@ -1,8 +1,8 @@
-import { type BalancerOptions, createBalancer } from "../../balancing/balancer.ts";
-import type { Balancer, EndpointNews } from "../../balancing/pick.ts";
+import { createBalancer } from "../../balancing/balancer.ts";
+import type { EndpointNews } from "../../balancing/pick.ts";
 import { ipFamilyOf } from "../../services/address.ts";
 import type { ConnectionRecord } from "../../services/connection-record.ts";
-import type { Endpoint, Protocol, ServicePort } from "../../services/service-port.ts";
+import type { Endpoint, Protocol } from "../../services/service-port.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { DescriptorBudget } from "../descriptor-budget.ts";
 import type { LiveConnection } from "../engine.ts";
@@ -18,31 +18,22 @@ import { isOwnPort } from "./own-ports.ts";
 import { PipePool } from "./pipe-pool.ts";
 import { PlacedList } from "./placed-list.ts";
 import { Poller } from "./poller.ts";
+import type { CreateBalancer, ServedPort } from "./served-port.ts";
 import { SharedTurn } from "./shared-turn.ts";
 import { SocketAddress } from "./socket-address.ts";
 import { codeOf } from "./system-error.ts";
-import { TcpAcceptor } from "./tcp-acceptor.ts";
 import {
 	type AcceptedClient,
 	type Dialed,
 	TcpConnection,
 	type TcpConnectionHost,
 } from "./tcp-connection.ts";
+import { TcpListeners } from "./tcp-listeners.ts";
 import { endpointAddress, startConnect } from "./tcp-sockets.ts";
 import type { Teller } from "./teller.ts";
 import { WorkerCounters } from "./worker-counters.ts";
 
 const CONNECTION_EVENTS = EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLRDHUP | EPOLLET;
-
-/** A listener whose accepting failed rests so long: what lacked may be there again. */
-const FAULT_PAUSE_MS = 100;
-
-/** A ServicePort as one worker serves it. */
-interface Listener {
-	readonly fds: number[];
-	readonly balancer: Balancer;
-	servicePort: ServicePort;
-}
 
 export interface TcpWorkerParts {
 	readonly settings: WorkerSettings;
@@ -57,6 +48,7 @@ export interface TcpWorkerParts {
 
 /** All that one thread relays: its listeners, its connections and what they share. */
 export class TcpWorker {
+	readonly listeners: TcpListeners;
 	readonly poller: Poller;
 	/** What waits to be done by few calls. */
 	readonly calls: CallQueue;
@@ -65,7 +57,6 @@ export class TcpWorker {
 	readonly #parts: TcpWorkerParts;
 	readonly #deadlines = new Deadlines();
 	readonly #admission: TcpAdmission;
-	readonly #listeners = new Map<number, Listener>();
 	readonly #connections = new PlacedList<TcpConnection>();
 	readonly #counters: WorkerCounters;
 	readonly #host: TcpConnectionHost;
@@ -104,6 +95,7 @@ export class TcpWorker {
 			onRoom: () => parts.onRoom(),
 		});
 		this.#host = this.#createHost();
+		this.listeners = this.#createListeners();
 		this.#sweepLater();
 	}
 
@@ -124,70 +116,24 @@ export class TcpWorker {
 		this.#parts.settings.shared.owners[fd] = 0;
 	};
 
-	/** Serves a ServicePort at these listening sockets, too. */
-	open(
-		id: number,
-		fds: readonly number[],
-		servicePort: ServicePort,
-		more: { readonly sibling: number | undefined; readonly turn: number },
-	): void {
-		const before = this.#listeners.get(id);
-		const balancer =
-			before?.balancer ??
-			createBalancer({
-				...this.balancerOptions(id, more.turn),
-				sibling:
-					more.sibling === undefined ? undefined : this.#listeners.get(more.sibling)?.balancer,
-			});
-		const listener: Listener = before ?? { fds: [], balancer, servicePort };
-		listener.fds.push(...fds);
-		listener.servicePort = servicePort;
-		this.#listeners.set(id, listener);
-		balancer.update(servicePort.endpoints, servicePort.sessionAffinity);
-		const acceptor = new TcpAcceptor({
-			onAccepted: (fd, address) => this.#onAccepted(listener, fd, address),
-			onClosed: (listenFd) => this.poller.remove(listenFd),
-			onFault: (listenFd, code) => this.#onAcceptFault(listener, acceptor, listenFd, code),
-		});
-		for (const fd of fds) this.poller.add(fd, EPOLLIN, acceptor);
-	}
-
-	/** Of a listener's balancer, which shares its rotation and its news with those of other workers. */
-	balancerOptions(id: number, turn: number): BalancerOptions {
-		const { clock, settings, teller } = this.#parts;
-		return {
+	/** One that shares its rotation and its news with those of other workers. */
+	readonly createBalancer: CreateBalancer = (listener, turn, sibling) => {
+		const { clock, settings, teller, onNews } = this.#parts;
+		return createBalancer({
 			now: () => clock.monotonicMs(),
 			random: Math.random,
 			turn: new SharedTurn(settings.shared.turns, turn),
 			onAffinityEviction: () => teller.happened("client-forgotten", clock.monotonicMs()),
 			maxAffinityClients: settings.maxAffinityClients,
-			onNews: (endpointKey, news) => this.#parts.onNews(id, endpointKey, news),
-		};
-	}
-
-	update(id: number, servicePort: ServicePort): void {
-		const listener = this.#listeners.get(id);
-		if (listener === undefined) return;
-		listener.servicePort = servicePort;
-		listener.balancer.update(servicePort.endpoints, servicePort.sessionAffinity);
-	}
-
-	note(id: number, endpointKey: string, news: EndpointNews): void {
-		this.#listeners.get(id)?.balancer.note(endpointKey, news);
-	}
+			onNews: (endpointKey, news) => onNews(listener, endpointKey, news),
+			sibling,
+		});
+	};
 
 	/** It is our turn to have the room of one that ended. */
 	letInOne(): void {
 		this.#admission.letInOne();
 		this.#counters.set("waiting", this.#admission.waiting);
-	}
-
-	/** Its sockets stay open and are another's from now on. */
-	release(id: number): void {
-		const listener = this.#listeners.get(id);
-		if (listener === undefined) return;
-		this.#listeners.delete(id);
-		for (const fd of listener.fds) this.poller.remove(fd);
 	}
 
 	/** One turn: waits for events, and does what they and the time ask for. */
@@ -241,18 +187,9 @@ export class TcpWorker {
 		return connections;
 	}
 
-	failing(): ReadonlyMap<number, readonly string[]> {
-		const failing = new Map<number, readonly string[]>();
-		for (const [id, { balancer }] of this.#listeners) {
-			const endpoints = balancer.failing();
-			if (endpoints.length > 0) failing.set(id, endpoints);
-		}
-		return failing;
-	}
-
 	/** Ends everything so; the listening sockets stay open. */
 	stop(end: "stopped" | "relay-failed"): void {
-		for (const id of this.#listeners.keys()) this.release(id);
+		this.listeners.releaseAll();
 		this.#connections.visitAll((connection) => connection.end(end));
 		this.#pipes.clear();
 		this.#closed(this.poller.fd);
@@ -283,10 +220,19 @@ export class TcpWorker {
 		};
 	}
 
-	#onAccepted(listener: Listener, fd: number, from: SocketAddress): void {
+	#createListeners(): TcpListeners {
+		return new TcpListeners({
+			poller: this.poller,
+			createBalancer: this.createBalancer,
+			after: (durationMs, run) => this.#host.after(durationMs, run),
+			onAccepted: (served, fd, from) => this.#onAccepted(served, fd, from),
+			onAcceptFault: ({ port }, code) => this.#fault("accept", code, { service: port.name }),
+		});
+	}
+
+	#onAccepted({ port, balancer }: ServedPort, fd: number, from: SocketAddress): void {
 		this.opened(fd);
-		const { servicePort, balancer } = listener;
-		const client = { fd, address: from.address, port: from.port, servicePort, balancer };
+		const client = { fd, address: from.address, port: from.port, servicePort: port, balancer };
 		const connection = new TcpConnection(this.newId(), client, this.#host);
 		this.#connections.add(connection);
 		this.#counters.set("connections", this.#connections.size);
@@ -334,15 +280,6 @@ export class TcpWorker {
 		if (!this.#localAddresses.has(address) && !address.startsWith("127.")) return false;
 		getsockname(fd, this.#address.bytes);
 		return this.#address.port === port && this.#address.address === address;
-	}
-
-	#onAcceptFault(listener: Listener, acceptor: TcpAcceptor, fd: number, code: string): void {
-		this.#fault("accept", code, { service: listener.servicePort.name });
-		this.poller.remove(fd);
-		this.#host.after(FAULT_PAUSE_MS, () => {
-			const isServed = [...this.#listeners.values()].some((each) => each === listener);
-			if (isServed) this.poller.add(fd, EPOLLIN, acceptor);
-		});
 	}
 
 	#onEnd(connection: TcpConnection, record: ConnectionRecord): void {

@@ -1,26 +1,21 @@
-import { type BalancerOptions, createBalancer } from "../../balancing/balancer.ts";
-import type { Balancer } from "../../balancing/pick.ts";
-import type { ServicePort } from "../../services/service-port.ts";
+import type { EndpointNews } from "../../balancing/pick.ts";
 import type { LiveConnection } from "../engine.ts";
-import type { RelayContext, ServicePortListener, UdpLimits, UdpRelay } from "../listener.ts";
+import type { RelayContext, UdpLimits, UdpRelay } from "../listener.ts";
 import { createUdpRelay } from "../udp/udp-relay.ts";
 import type { CallQueue } from "./call-queue.ts";
 import { DatagramExchange } from "./datagram-exchange.ts";
+import type { OpenMessage } from "./messages.ts";
 import type { Poller } from "./poller.ts";
+import { type CreateBalancer, failingOf, ServedPort } from "./served-port.ts";
+import { UdpPort } from "./udp-port.ts";
 import { UdpSocket, type UdpSocketHost } from "./udp-socket.ts";
-
-/** A ServicePort as one worker serves it: a listener for each socket, of one mind. */
-interface Served {
-	readonly listeners: ServicePortListener[];
-	readonly sockets: UdpSocket[];
-	readonly balancer: Balancer;
-}
 
 /** The UDP half of a worker. */
 export class UdpWorker {
 	readonly relay: UdpRelay;
 	readonly #host: UdpSocketHost;
-	readonly #served = new Map<number, Served>();
+	readonly #createBalancer: CreateBalancer;
+	readonly #served = new Map<number, UdpPort>();
 
 	constructor(
 		context: RelayContext,
@@ -28,55 +23,43 @@ export class UdpWorker {
 		poller: Poller,
 		calls: CallQueue,
 		opened: (fd: number) => void,
+		createBalancer: CreateBalancer,
 	) {
 		this.#host = { poller, exchange: new DatagramExchange(calls), opened };
+		this.#createBalancer = createBalancer;
 		this.relay = createUdpRelay(context, limits, () => new UdpSocket(this.#host));
 	}
 
-	open(
-		id: number,
-		fds: readonly number[],
-		servicePort: ServicePort,
-		options: BalancerOptions,
-		sibling: number | undefined,
-	): void {
-		const before = this.#served.get(id);
-		const balancer =
-			before?.balancer ??
-			createBalancer({
-				...options,
-				sibling: sibling === undefined ? undefined : this.#served.get(sibling)?.balancer,
-			});
-		const served = before ?? { listeners: [], sockets: [], balancer };
-		this.#served.set(id, served);
-		for (const fd of fds) {
-			const socket = new UdpSocket(this.#host, fd);
-			served.sockets.push(socket);
-			served.listeners.push(
-				this.relay.adopt(servicePort, { address: undefined, port: 0, balancer }, socket),
+	/** Serves a ServicePort at these bound sockets, too. */
+	open({ listener, turn, fds, servicePort: text, sibling }: OpenMessage): void {
+		const port =
+			this.#served.get(listener) ??
+			new UdpPort(
+				new ServedPort(listener, turn, text, this.#createBalancer),
+				this.relay,
+				this.#host,
 			);
-		}
+		this.#served.set(listener, port);
+		port.open(fds, text);
+		const other = sibling === undefined ? undefined : this.#served.get(sibling);
+		if (other !== undefined) port.served.joinWith(other.served);
 	}
 
-	/** @returns false where it is none of this half's. */
-	update(id: number, servicePort: ServicePort): boolean {
-		const served = this.#served.get(id);
-		for (const listener of served?.listeners ?? []) listener.update(servicePort);
-		return served !== undefined;
+	/** Does nothing where it is none of this half's. */
+	update(listener: number, text: string): void {
+		this.#served.get(listener)?.update(text);
 	}
 
-	balancer(id: number): Balancer | undefined {
-		return this.#served.get(id)?.balancer;
+	note(listener: number, endpointKey: string, news: EndpointNews): void {
+		this.#served.get(listener)?.served.note(endpointKey, news);
 	}
 
 	/** Its flows end as "stopped"; its sockets stay open and are another's from now on. */
-	release(id: number): boolean {
-		const served = this.#served.get(id);
-		if (served === undefined) return false;
-		this.#served.delete(id);
-		for (const socket of served.sockets) socket.release();
-		for (const listener of served.listeners) listener.close();
-		return true;
+	release(listener: number): void {
+		const port = this.#served.get(listener);
+		if (port === undefined) return;
+		this.#served.delete(listener);
+		port.release();
 	}
 
 	/** At the end of each turn. */
@@ -89,12 +72,7 @@ export class UdpWorker {
 	}
 
 	failing(): ReadonlyMap<number, readonly string[]> {
-		const failing = new Map<number, readonly string[]>();
-		for (const [id, { balancer }] of this.#served) {
-			const endpoints = balancer.failing();
-			if (endpoints.length > 0) failing.set(id, endpoints);
-		}
-		return failing;
+		return failingOf(this.#served.values().map(({ served }) => served));
 	}
 
 	/** Ends everything so; the sockets of ServicePorts stay open. */

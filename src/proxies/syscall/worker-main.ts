@@ -79,6 +79,7 @@ const udp = new UdpWorker(
 	worker.poller,
 	worker.calls,
 	worker.opened,
+	worker.createBalancer,
 );
 worker.poller.add(settings.wakeFd, EPOLLIN, {
 	onEvents: () => {
@@ -129,22 +130,22 @@ function readMessages(): void {
 function follow(message: ToWorker): void {
 	switch (message.kind) {
 		case "open":
-			open(message);
+			(message.protocol === "tcp" ? worker.listeners : udp).open(message);
 			return;
 		case "update":
-			if (!udp.update(message.listener, message.servicePort)) {
-				worker.update(message.listener, message.servicePort);
-			}
+			udp.update(message.listener, message.servicePort);
+			worker.listeners.update(message.listener, message.servicePort);
 			return;
 		case "release":
-			if (!udp.release(message.listener)) worker.release(message.listener);
+			udp.release(message.listener);
+			worker.listeners.release(message.listener);
 			tellUdpCounts();
 			teller.tellNow();
 			say({ kind: "released", listener: message.listener });
 			return;
 		case "note":
-			udp.balancer(message.listener)?.note(message.endpointKey, message.news);
-			worker.note(message.listener, message.endpointKey, message.news);
+			udp.note(message.listener, message.endpointKey, message.news);
+			worker.listeners.note(message.listener, message.endpointKey, message.news);
 			return;
 		case "want":
 			teller.interest = message.interest;
@@ -167,18 +168,12 @@ function answerTo(what: Extract<ToWorker, { kind: "ask" }>["what"]) {
 		case "connections":
 			return [...worker.connections(), ...udp.connections()];
 		case "failing":
-			return new Map([...worker.failing(), ...udp.failing()]);
+			return new Map([...worker.listeners.failing(), ...udp.failing()]);
 		case "recent":
 			return teller.recent();
 		case "nothing":
 			return undefined;
 	}
-}
-
-function open(message: Extract<ToWorker, { kind: "open" }>): void {
-	const { listener, fds, servicePort, sibling, turn } = message;
-	if (servicePort.protocol === "tcp") worker.open(listener, fds, servicePort, message);
-	else udp.open(listener, fds, servicePort, worker.balancerOptions(listener, turn), sibling);
 }
 
 /** A few numbers for the other threads, where they have changed. */

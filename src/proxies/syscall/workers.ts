@@ -1,5 +1,5 @@
 import type { ConnectionInterest, ConnectionRecord } from "../../services/connection-record.ts";
-import type { ServicePort } from "../../services/service-port.ts";
+import type { Protocol, ServicePort } from "../../services/service-port.ts";
 import { Backoff } from "../../shared/backoff.ts";
 import { DROP_REASONS, type DropReason } from "../drop-reason.ts";
 import type { EngineHooks, LiveConnection } from "../engine.ts";
@@ -14,10 +14,14 @@ import {
 	type WorkerSettings,
 } from "./messages.ts";
 import { OWN_PORTS_BYTES } from "./own-ports.ts";
+import { writeRelayedPort } from "./relayed-port.ts";
 import { WorkerHandle, type WorkerHandleOptions } from "./worker-handle.ts";
 
 /** Rotations that may be shared; a ServicePort beyond shares one with another, which is only less even. */
 const MAX_TURNS = 65_536;
+
+/** A rotation begins below it: more than any list is long, and far from what an Int32Array holds. */
+const MAX_FIRST_TURN = 2 ** 30;
 
 /** A worker that dies at once again and again must not take the whole processor. */
 const RESTART_AFTER_MS = { initialMs: 100, maxMs: 5_000, factor: 2, jitter: 0 };
@@ -65,7 +69,9 @@ interface Life {
 interface Served {
 	readonly id: number;
 	readonly fds: readonly number[];
-	servicePort: ServicePort;
+	readonly protocol: Protocol;
+	/** Of writeRelayedPort. */
+	servicePort: string;
 	readonly sibling: number | undefined;
 	/** By worker. */
 	shares: ReadonlyMap<number, readonly number[]>;
@@ -144,9 +150,13 @@ export class Workers {
 	open(servicePort: ServicePort, fds: readonly number[], sibling: number | undefined): number {
 		const id = this.#nextListener;
 		this.#nextListener += 1;
+		// Rotations begin anywhere, so that nodes and Services differ.
+		this.shared.turns[id % MAX_TURNS] = Math.floor(Math.random() * MAX_FIRST_TURN);
 		const shares = this.#deal(id, fds, sibling);
 		const moved = Promise.resolve();
-		const served: Served = { id, fds, servicePort, sibling, shares, moved };
+		const { protocol } = servicePort;
+		const text = writeRelayedPort(servicePort);
+		const served: Served = { id, fds, protocol, servicePort: text, sibling, shares, moved };
 		this.#served.set(id, served);
 		for (const [worker, share] of shares) this.#openAt(worker, served, share);
 		return id;
@@ -155,11 +165,15 @@ export class Workers {
 	update(id: number, servicePort: ServicePort): void {
 		const served = this.#served.get(id);
 		if (served === undefined) return;
-		served.servicePort = servicePort;
+		served.servicePort = writeRelayedPort(servicePort);
 		const isOfClients = servicePort.sessionAffinity.type !== "None";
 		if (isOfClients && served.shares.size > 1) served.moved = this.#move(served);
 		for (const worker of served.shares.keys()) {
-			this.#handles[worker]?.tell({ kind: "update", listener: id, servicePort });
+			this.#handles[worker]?.tell({
+				kind: "update",
+				listener: id,
+				servicePort: served.servicePort,
+			});
 		}
 	}
 
@@ -246,11 +260,13 @@ export class Workers {
 		return new Map(fds.map((fd, index) => [index % this.count, [fd]]));
 	}
 
-	#openAt(worker: number, { id, servicePort, sibling }: Served, fds: readonly number[]): void {
+	#openAt(worker: number, served: Served, fds: readonly number[]): void {
+		const { id, protocol, servicePort, sibling } = served;
 		this.#handles[worker]?.tell({
 			kind: "open",
 			listener: id,
 			fds,
+			protocol,
 			servicePort,
 			sibling,
 			turn: id % MAX_TURNS,

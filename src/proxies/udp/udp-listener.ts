@@ -6,7 +6,13 @@ import type { Endpoint, ServicePort } from "../../services/service-port.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { errorCode } from "../../shared/errors.ts";
 import type { DropReason } from "../drop-reason.ts";
-import type { ListenTarget, RelayContext, ServicePortListener, UdpLimits } from "../listener.ts";
+import type {
+	ListenTarget,
+	RelayContext,
+	RelayedPort,
+	ServicePortListener,
+	UdpLimits,
+} from "../listener.ts";
 import type { CreateDatagramSocket, DatagramSocket, Sender } from "./datagram-socket.ts";
 import type { UdpDrops } from "./udp-drops.ts";
 import { type FlowClient, UdpFlow, type UdpFlowHost } from "./udp-flow.ts";
@@ -67,7 +73,7 @@ export function openUdpListener(
 
 /** @param socket bound. The listener's from now on. */
 export function adoptUdpSocket(
-	servicePort: ServicePort,
+	servicePort: RelayedPort,
 	target: ListenTarget,
 	socket: DatagramSocket,
 	shared: UdpShared,
@@ -92,12 +98,12 @@ export class UdpListener implements ServicePortListener, UdpFlowHost {
 	readonly #shared: UdpShared;
 	readonly #socket: DatagramSocket;
 	readonly #flows: FlowGroup<UdpFlow>;
-	#servicePort: ServicePort;
+	#servicePort: RelayedPort;
 	#isClosed: boolean = false;
 
 	/** @param socket bound. The listener's from now on. */
 	constructor(
-		servicePort: ServicePort,
+		servicePort: RelayedPort,
 		target: Pick<ListenTarget, "address" | "sibling" | "balancer">,
 		socket: DatagramSocket,
 		shared: UdpShared,
@@ -124,7 +130,7 @@ export class UdpListener implements ServicePortListener, UdpFlowHost {
 		return this.#servicePort.name;
 	}
 
-	update(servicePort: ServicePort): void {
+	update(servicePort: RelayedPort): void {
 		this.#servicePort = servicePort;
 		this.balancer.update(servicePort.endpoints, servicePort.sessionAffinity);
 		// Answers that are under way still reach their clients; the next datagram of each moves it.

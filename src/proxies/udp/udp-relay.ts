@@ -4,6 +4,7 @@ import type { LiveConnection } from "../engine.ts";
 import type {
 	ListenTarget,
 	RelayContext,
+	RelayedPort,
 	ServicePortListener,
 	UdpLimits,
 	UdpRelay,
@@ -89,7 +90,7 @@ class ListenersAndFlows implements UdpRelay {
 	}
 
 	adopt(
-		servicePort: ServicePort,
+		servicePort: RelayedPort,
 		target: ListenTarget,
 		socket: DatagramSocket,
 	): ServicePortListener {

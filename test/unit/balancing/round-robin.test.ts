@@ -1,5 +1,5 @@
 import { describe, expect, test as it } from "vitest";
-import { RoundRobin } from "../../../src/balancing/round-robin.ts";
+import { RoundRobin, type Turn } from "../../../src/balancing/round-robin.ts";
 import { anEndpoint, endpoints, times } from "./builders.ts";
 
 const anyRank = () => 0;
@@ -53,6 +53,29 @@ describe("RoundRobin", () => {
 		expect(next()).toBe(1);
 		rotation.update(endpoints(1, 4));
 		expect(times(3, next)).toEqual([4, 1, 4]);
+	});
+
+	it("goes on where the others are, when it joins a rotation", () => {
+		let turn = 7;
+		const shared: Turn = {
+			get: () => turn,
+			set: (to) => {
+				turn = to;
+			},
+			move: (from, to) => {
+				if (turn === from) turn = to;
+				return turn === to;
+			},
+			restart: () => {},
+		};
+		const first = new RoundRobin(() => 0, shared);
+		first.update(endpoints(1, 2, 3));
+		const taken = () => first.next(anyRank)?.key;
+		expect([taken(), taken()]).toEqual(endpoints(2, 3).map(({ key }) => key));
+		const late = new RoundRobin(() => 0.9, shared);
+		late.update(endpoints(1, 2, 3));
+		expect(late.next(anyRank)).toEqual(anEndpoint(1));
+		expect(first.next(anyRank)).toEqual(anEndpoint(2));
 	});
 
 	it("takes the lowest rank and, among equals, the one whose turn it is", () => {

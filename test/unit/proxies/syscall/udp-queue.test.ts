@@ -1,9 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test as it } from "vitest";
+import { createBalancer } from "../../../../src/balancing/balancer.ts";
 import { DescriptorBudget } from "../../../../src/proxies/descriptor-budget.ts";
 import { CallQueue } from "../../../../src/proxies/syscall/call-queue.ts";
 import { DatagramExchange } from "../../../../src/proxies/syscall/datagram-exchange.ts";
 import { close, EPOLLIN, epollCreate, eventfd } from "../../../../src/proxies/syscall/libc.ts";
 import { Poller } from "../../../../src/proxies/syscall/poller.ts";
+import { writeRelayedPort } from "../../../../src/proxies/syscall/relayed-port.ts";
 import {
 	connectDatagramSocket,
 	openDatagramSockets,
@@ -89,6 +91,7 @@ describe.each(WAYS_OF_CALLING)(
 				poller,
 				calls,
 				(fd) => opened.add(fd),
+				() => createBalancer({ now: () => performance.now(), random: () => 0 }),
 			);
 			const dead = bound();
 			close(dead.fd);
@@ -96,13 +99,15 @@ describe.each(WAYS_OF_CALLING)(
 			const second = bound();
 			const listener = bound();
 			const endpoints = [dead, second].map(({ port }) => anEndpoint("127.0.0.1", port));
-			worker.open(
-				1,
-				[listener.fd],
-				aUdpServicePort({ endpoints }),
-				{ now: () => performance.now(), random: () => 0 },
-				undefined,
-			);
+			worker.open({
+				kind: "open",
+				listener: 1,
+				fds: [listener.fd],
+				protocol: "udp",
+				servicePort: writeRelayedPort(aUdpServicePort({ endpoints })),
+				sibling: undefined,
+				turn: 0,
+			});
 			const turn = () => {
 				poller.wait(0);
 				calls.run();
@@ -111,7 +116,8 @@ describe.each(WAYS_OF_CALLING)(
 			};
 			const client = connected(listener.port);
 			say(client, "one");
-			turn();
+			// The first event of a listener makes it ready.
+			for (let count = 0; count < 2; count += 1) turn();
 			const revived = bound(dead.port);
 			say(client, "two");
 			for (let count = 0; count < 3; count += 1) turn();

@@ -91,6 +91,15 @@ describe("Workers", () => {
 		await workers.stop();
 	});
 
+	it("begin each rotation anywhere", async () => {
+		const { workers } = someWorkers(1);
+		for (let count = 0; count < 20; count += 1) workers.open(aServicePort(), [-1], undefined);
+		const begun = new Set(workers.shared.turns.subarray(1, 21));
+		expect(begun.size).toBeGreaterThan(10);
+		expect(Math.min(...begun)).toBeGreaterThanOrEqual(0);
+		await workers.stop();
+	});
+
 	it("count one that cannot be started, and try again", async () => {
 		const { workers, started, deaths, problem } = someWorkers(1);
 		started[0]?.onDeath("a bug");

@@ -1,0 +1,72 @@
+import type { ServicePortListener, UdpRelay } from "../listener.ts";
+import { EPOLLIN } from "./libc.ts";
+import type { PollHandler } from "./poller.ts";
+import type { ServedPort } from "./served-port.ts";
+import { UdpSocket, type UdpSocketHost } from "./udp-socket.ts";
+
+/** A socket that has had a datagram. */
+interface Awake {
+	readonly socket: UdpSocket;
+	readonly listener: ServicePortListener;
+}
+
+/** A ServicePort whose datagrams one worker relays: a listener for each socket of it, from the first datagram on. */
+export class UdpPort implements PollHandler {
+	readonly served: ServedPort;
+	readonly #relay: UdpRelay;
+	readonly #host: UdpSocketHost;
+	/** By descriptor. */
+	#awake: Map<number, Awake> | undefined;
+
+	constructor(served: ServedPort, relay: UdpRelay, host: UdpSocketHost) {
+		this.served = served;
+		this.#relay = relay;
+		this.#host = host;
+	}
+
+	/**
+	 * At these sockets, too.
+	 *
+	 * @param text of writeRelayedPort.
+	 */
+	open(fds: readonly number[], text: string): void {
+		this.update(text);
+		this.served.addSockets(fds);
+		for (const fd of fds) this.#host.poller.add(fd, EPOLLIN, this);
+	}
+
+	/** The first datagram is there. */
+	onEvents(fd: number): void {
+		const { served } = this;
+		// The poller goes on to tell that the datagram is there, and tells the socket from now on.
+		this.#host.poller.remove(fd);
+		const socket = new UdpSocket(this.#host, fd);
+		const { balancer } = served;
+		const listener = this.#relay.adopt(
+			served.port,
+			{ address: undefined, port: 0, balancer },
+			socket,
+		);
+		this.#awake ??= new Map();
+		this.#awake.set(fd, { socket, listener });
+	}
+
+	/** @param text of writeRelayedPort. */
+	update(text: string): void {
+		this.served.update(text);
+		for (const { listener } of this.#awake?.values() ?? []) listener.update(this.served.port);
+	}
+
+	/** Its flows end as "stopped"; its sockets stay open and are another's from now on. */
+	release(): void {
+		for (const fd of this.served.fds) {
+			const awake = this.#awake?.get(fd);
+			if (awake === undefined) {
+				this.#host.poller.remove(fd);
+			} else {
+				awake.socket.release();
+				awake.listener.close();
+			}
+		}
+	}
+}
