@@ -51,6 +51,8 @@ export interface SharedState {
 	readonly owners: Uint8Array;
 	/** By port: a bit for each protocol and family in which it is a proxy port of ours. */
 	readonly ownPorts: Uint8Array;
+	/** By worker: 1 while it will look for messages anyway. */
+	readonly woken: Int32Array;
 	/** COUNTERS numbers for each worker. */
 	readonly counters: Float64Array;
 	/** By rotation: whose turn it is. */

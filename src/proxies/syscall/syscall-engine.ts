@@ -54,7 +54,7 @@ class SyscallEngine implements RelayEngine {
 	readonly #sweepTimer: NodeJS.Timeout;
 	readonly #keys = new Map<number, ServicePortKey>();
 	#extraSockets = 0;
-	#closing: Promise<unknown>[] = [];
+	readonly #closing = new Set<Promise<void>>();
 
 	constructor(options: SyscallEngineOptions) {
 		const { log, hooks, clock = systemClock, random = Math.random, udp } = options;
@@ -215,13 +215,11 @@ class SyscallEngine implements RelayEngine {
 				// Nobody is let in from now on; the port is free when the workers have let go of it.
 				if (protocol === "tcp") for (const fd of fds) shutdown(fd, SHUT_RDWR);
 				const closed = this.#workers.close(id).then(() => {
+					this.#closing.delete(closed);
 					this.#extraSockets -= count - 1;
 					this.descriptors.give(count - 1);
 				});
-				this.#closing.push(closed);
-				void closed.then(() => {
-					this.#closing = this.#closing.filter((each) => each !== closed);
-				});
+				this.#closing.add(closed);
 			},
 		});
 	}

@@ -117,7 +117,7 @@ function waitMs(): number {
 
 function readMessages(): void {
 	for (let count = 0; count < MESSAGES_PER_TURN; count += 1) {
-		const received = receiveMessageOnPort(port);
+		const received = receiveMessageOnPort(port) ?? receiveLast();
 		if (received === undefined) {
 			isWoken = false;
 			return;
@@ -125,6 +125,15 @@ function readMessages(): void {
 		// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what SyscallEngine sends
 		follow(received.message as ToWorker);
 	}
+}
+
+/** From now on we have to be woken; one who found us awake until now has sent its message before this looks. */
+function receiveLast(): ReturnType<typeof receiveMessageOnPort> {
+	const { shared, index } = settings;
+	Atomics.store(shared.woken, index, 0);
+	const last = receiveMessageOnPort(port);
+	if (last !== undefined) Atomics.store(shared.woken, index, 1);
+	return last;
 }
 
 function follow(message: ToWorker): void {

@@ -101,6 +101,7 @@ export class Workers {
 		this.shared = {
 			descriptors: new Int32Array(numbers(1 + options.count, 4)),
 			waiting: new Int32Array(numbers(1 + options.count, 4)),
+			woken: new Int32Array(numbers(options.count, 4)),
 			owners: new Uint8Array(numbers(options.maxDescriptor + 1, 1)),
 			ownPorts: new Uint8Array(numbers(OWN_PORTS_BYTES, 1)),
 			counters: new Float64Array(numbers(options.count * COUNTER_COUNT, 8)),

@@ -54,6 +54,23 @@ it("a worker has no more open than is reserved for it, when it relays nothing", 
 	await other.close();
 });
 
+it("a worker hears what it is told at the moment when it goes to sleep", async () => {
+	await lab.close();
+	lab = aLab(1);
+	echo = await lab.endpoint((socket) => socket.pipe(socket));
+	await lab.connect(await lab.serve({ endpoints: [echo.endpoint] }));
+	await until(() => lab.engine.stats().tcpConnections === 1, "the connection");
+	// A message that wakes nobody is answered by nothing in time, and the list is empty.
+	for (let count = 0; count < 4_000; count += 1) {
+		const first = lab.engine.connections();
+		// Somewhere in this time it has answered that one.
+		const untilMs = performance.now() + (count % 400) / 4_000;
+		while (performance.now() < untilMs);
+		expect(await lab.engine.connections()).toHaveLength(1);
+		await first;
+	}
+});
+
 describe("connections that nobody wants to hear of", () => {
 	it("are counted, and can be looked back on; those with trouble are told as ever", async () => {
 		const { bindings } = await lab.reconcile(
