@@ -19,7 +19,7 @@ const owners = {
 	zod: ["config"],
 	commander: ["cli"],
 	"ipaddr.js": ["services"],
-	koffi: ["proxies"],
+	koffi: ["system"],
 };
 
 /** Node's own doors to the outside. */

@@ -3,12 +3,12 @@ import type { Config } from "../config/config.ts";
 import type { EngineHooks, PreferredPorts, RelayEngine } from "../proxies/engine.ts";
 import type { EngineOptions } from "../proxies/engine-options.ts";
 import { createStreamEngine } from "../proxies/stream/stream-engine.ts";
-import { platformProblem } from "../proxies/syscall/platform-problem.ts";
 import type { PreviousBinding } from "../rules/previous.ts";
 import type { Port } from "../services/port.ts";
 import type { ServicePortKey } from "../services/service-port.ts";
 import { describeError, UserProxyError } from "../shared/errors.ts";
 import type { Log } from "../shared/log.ts";
+import { platformProblem } from "../system/platform-problem.ts";
 import type { NodeWatch } from "./node-watch.ts";
 import type { RulesDriver } from "./rules-driver.ts";
 

@@ -3,6 +3,9 @@
  *
  *     node scripts/bench/programs/idle-load.ts ADDRESS PORT COUNT
  */
+
+import { SocketAddress } from "../../../src/proxies/syscall/socket-address.ts";
+import { ipFamilyOf, parseIpAddress } from "../../../src/services/address.ts";
 import {
 	connect,
 	EINPROGRESS,
@@ -17,9 +20,7 @@ import {
 	SOCK_STREAM,
 	SOL_SOCKET,
 	socket,
-} from "../../../src/proxies/syscall/libc.ts";
-import { SocketAddress } from "../../../src/proxies/syscall/socket-address.ts";
-import { ipFamilyOf, parseIpAddress } from "../../../src/services/address.ts";
+} from "../../../src/system/libc.ts";
 
 /** Connections that are being made at a time. */
 const AT_ONCE = 200;

@@ -4,6 +4,8 @@
  *     node scripts/bench/programs/udp-echo.ts ADDRESS PORT
  */
 import { DatagramBatch } from "../../../src/proxies/syscall/datagram-batch.ts";
+import { openDatagramSockets } from "../../../src/proxies/syscall/udp-sockets.ts";
+import { parseIpAddress } from "../../../src/services/address.ts";
 import {
 	EAGAIN,
 	EPOLLIN,
@@ -11,9 +13,7 @@ import {
 	epollAdd,
 	epollCreate,
 	epollWait,
-} from "../../../src/proxies/syscall/libc.ts";
-import { openDatagramSockets } from "../../../src/proxies/syscall/udp-sockets.ts";
-import { parseIpAddress } from "../../../src/services/address.ts";
+} from "../../../src/system/libc.ts";
 
 const SLOTS = 64;
 const SLOT_BYTES = 2_048;

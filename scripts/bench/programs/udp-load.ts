@@ -4,6 +4,10 @@
  *
  *     node scripts/bench/programs/udp-load.ts ADDRESS PORT FLOWS BYTES SECONDS
  */
+
+import { SocketAddress } from "../../../src/proxies/syscall/socket-address.ts";
+import { connectDatagramSocket } from "../../../src/proxies/syscall/udp-sockets.ts";
+import { ipFamilyOf, parseIpAddress } from "../../../src/services/address.ts";
 import {
 	EPOLLIN,
 	EpollEvents,
@@ -12,10 +16,7 @@ import {
 	epollWait,
 	recv,
 	send,
-} from "../../../src/proxies/syscall/libc.ts";
-import { SocketAddress } from "../../../src/proxies/syscall/socket-address.ts";
-import { connectDatagramSocket } from "../../../src/proxies/syscall/udp-sockets.ts";
-import { ipFamilyOf, parseIpAddress } from "../../../src/services/address.ts";
+} from "../../../src/system/libc.ts";
 import { LatencyCounts } from "../latency-counts.ts";
 
 /** What it prints. */

@@ -9,9 +9,9 @@ import {
 	SOL_SOCKET,
 	setIntOption,
 	socket,
-} from "./libc.ts";
+} from "../../system/libc.ts";
+import { must } from "../../system/system-error.ts";
 import { domainOf, SocketAddress } from "./socket-address.ts";
-import { must } from "./system-error.ts";
 
 export interface ListenPlace {
 	readonly family: IpFamily;

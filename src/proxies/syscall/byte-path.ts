@@ -1,6 +1,6 @@
+import { EAGAIN, MSG_MORE, SHUT_WR, send, shutdown, splice } from "../../system/libc.ts";
 import { type CallOwner, type CallQueue, type QueuedOperation, READ_BYTES } from "./call-queue.ts";
 import { IORING_OP } from "./io-ring.ts";
-import { EAGAIN, MSG_MORE, SHUT_WR, send, shutdown, splice } from "./libc.ts";
 import type { Pipe, PipePool } from "./pipe-pool.ts";
 import { setSmallWritesAtOnce } from "./tcp-sockets.ts";
 

@@ -1,4 +1,3 @@
-import { IORING_OP, type IoRing } from "./io-ring.ts";
 import {
 	addressOf,
 	close,
@@ -11,7 +10,8 @@ import {
 	recv,
 	recvmsg,
 	sendWith,
-} from "./libc.ts";
+} from "../../system/libc.ts";
+import { IORING_OP, type IoRing } from "./io-ring.ts";
 
 /** One read of TCP: what most requests and answers fit in. */
 export const READ_BYTES: number = 64 * 1024;

@@ -1,11 +1,11 @@
-import { CONTROL_AT, ENDS_WORDS, isIpv6, settleEnds } from "./datagram-ends.ts";
 import {
 	addressOf,
 	IPV4_SOCKET_ADDRESS_BYTES,
 	recvmmsg,
 	SOCKET_ADDRESS_BYTES,
 	sendmmsg,
-} from "./libc.ts";
+} from "../../system/libc.ts";
+import { CONTROL_AT, ENDS_WORDS, isIpv6, settleEnds } from "./datagram-ends.ts";
 
 /*
  * What recvmmsg and sendmmsg are given, in 32-bit words, the same on x86-64 and arm64. Pointers and lengths are two

@@ -1,6 +1,6 @@
 import { type IpAddress, ipAddressOf } from "../../services/address.ts";
+import { AF_INET6, IPPROTO_IPV6 } from "../../system/libc.ts";
 import type { Sender } from "../udp/datagram-socket.ts";
-import { AF_INET6, IPPROTO_IPV6 } from "./libc.ts";
 import { SocketAddress } from "./socket-address.ts";
 
 /*

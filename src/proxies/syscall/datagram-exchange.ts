@@ -1,8 +1,8 @@
+import { systemError } from "../../system/system-error.ts";
 import type { SendCallback, Sender } from "../udp/datagram-socket.ts";
 import type { CallOwner, CallQueue } from "./call-queue.ts";
 import { DatagramBatch } from "./datagram-batch.ts";
 import { areSameEnds, EndsSender, hashOfEnds } from "./datagram-ends.ts";
-import { systemError } from "./system-error.ts";
 
 /** Datagrams that one call reads or sends. */
 const SLOTS = 32;

@@ -7,8 +7,8 @@ import {
 	mapShared,
 	type SharedMapping,
 	unmapShared,
-} from "./libc.ts";
-import { must, systemError } from "./system-error.ts";
+} from "../../system/libc.ts";
+import { must, systemError } from "../../system/system-error.ts";
 
 /*
  * Layouts of <linux/io_uring.h>, in 32-bit words, the same on x86-64 and arm64.

@@ -1,5 +1,5 @@
+import { close, pipe, setPipeSize } from "../../system/libc.ts";
 import type { DescriptorBudget } from "../descriptor-budget.ts";
-import { close, pipe, setPipeSize } from "./libc.ts";
 
 /** What the kernel lets everybody have (fs.pipe-max-size). */
 const PIPE_BYTES = 1024 * 1024;

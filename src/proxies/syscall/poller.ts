@@ -1,4 +1,3 @@
-import type { CallOwner, CallQueue, QueuedOperation } from "./call-queue.ts";
 import {
 	close,
 	closeRange,
@@ -8,8 +7,9 @@ import {
 	epollCreate,
 	epollDelete,
 	epollWait,
-} from "./libc.ts";
-import { systemError } from "./system-error.ts";
+} from "../../system/libc.ts";
+import { systemError } from "../../system/system-error.ts";
+import type { CallOwner, CallQueue, QueuedOperation } from "./call-queue.ts";
 
 /** Events of one wait: enough to serve many connections by one call, few enough to look at others between. */
 const MAX_EVENTS = 256;

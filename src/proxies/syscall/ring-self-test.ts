@@ -1,8 +1,5 @@
 import { parseIpAddress } from "../../services/address.ts";
 import { describeError } from "../../shared/errors.ts";
-import { type CallOwner, CallQueue } from "./call-queue.ts";
-import { DatagramBatch } from "./datagram-batch.ts";
-import { IoRing } from "./io-ring.ts";
 import {
 	accept4,
 	addressOf,
@@ -12,9 +9,12 @@ import {
 	epollCreate,
 	epollWait,
 	setResetOnClose,
-} from "./libc.ts";
+} from "../../system/libc.ts";
+import { must, mustBe } from "../../system/system-error.ts";
+import { type CallOwner, CallQueue } from "./call-queue.ts";
+import { DatagramBatch } from "./datagram-batch.ts";
+import { IoRing } from "./io-ring.ts";
 import { SocketAddress } from "./socket-address.ts";
-import { must, mustBe } from "./system-error.ts";
 import { openListenSockets, startConnect } from "./tcp-sockets.ts";
 import { connectDatagramSocket, openDatagramSockets } from "./udp-sockets.ts";
 

@@ -1,4 +1,4 @@
-import { schedGetattr, schedSetattr } from "./libc.ts";
+import { schedGetattr, schedSetattr } from "../../system/libc.ts";
 
 /*
  * struct sched_attr in its first version, in 32-bit words: size, policy, flags (2), nice, priority, runtime (2),

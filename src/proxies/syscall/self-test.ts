@@ -1,9 +1,5 @@
 import { type IpFamily, parseIpAddress } from "../../services/address.ts";
 import { errorCode } from "../../shared/errors.ts";
-import { DescriptorBudget } from "../descriptor-budget.ts";
-import type { BoundSockets } from "./bound-sockets.ts";
-import { DatagramBatch } from "./datagram-batch.ts";
-import { EndsSender, endsTo } from "./datagram-ends.ts";
 import {
 	accept4,
 	clearEventfd,
@@ -23,10 +19,14 @@ import {
 	signalEventfd,
 	socket,
 	splice,
-} from "./libc.ts";
+} from "../../system/libc.ts";
+import { must, mustBe } from "../../system/system-error.ts";
+import { DescriptorBudget } from "../descriptor-budget.ts";
+import type { BoundSockets } from "./bound-sockets.ts";
+import { DatagramBatch } from "./datagram-batch.ts";
+import { EndsSender, endsTo } from "./datagram-ends.ts";
 import { PipePool } from "./pipe-pool.ts";
 import { SocketAddress } from "./socket-address.ts";
-import { must, mustBe } from "./system-error.ts";
 import { openListenSockets } from "./tcp-sockets.ts";
 import { connectDatagramSocket, openDatagramSockets } from "./udp-sockets.ts";
 

@@ -1,5 +1,10 @@
 import { type IpAddress, type IpFamily, ipAddressOf, ipBytesOf } from "../../services/address.ts";
-import { AF_INET, AF_INET6, IPV4_SOCKET_ADDRESS_BYTES, SOCKET_ADDRESS_BYTES } from "./libc.ts";
+import {
+	AF_INET,
+	AF_INET6,
+	IPV4_SOCKET_ADDRESS_BYTES,
+	SOCKET_ADDRESS_BYTES,
+} from "../../system/libc.ts";
 
 /** `struct sockaddr_in` and `sockaddr_in6`: the family, then the port in network order. */
 const FAMILY_AT = 0;

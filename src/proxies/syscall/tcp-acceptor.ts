@@ -1,8 +1,8 @@
-import { accept4, EAGAIN } from "./libc.ts";
+import { accept4, EAGAIN } from "../../system/libc.ts";
+import { codeOf } from "../../system/system-error.ts";
 import type { PollHandler } from "./poller.ts";
 import type { ServedPort } from "./served-port.ts";
 import type { SocketAddress } from "./socket-address.ts";
-import { codeOf } from "./system-error.ts";
 
 /** Clients accepted by one event at most: others have their turn between. */
 const MAX_BURST = 64;

@@ -3,14 +3,6 @@ import { formatSocketAddress, type IpAddress } from "../../services/address.ts";
 import type { ConnectionEnd, ConnectionRecord } from "../../services/connection-record.ts";
 import type { Endpoint } from "../../services/service-port.ts";
 import type { Clock } from "../../shared/clock.ts";
-import { AttemptLog } from "../attempt-log.ts";
-import { type BrokenEnd, brokenEnd } from "../broken-end.ts";
-import { dialOutcomeOf } from "../dial-outcome.ts";
-import type { LiveConnection } from "../engine.ts";
-import type { RelayedPort } from "../listener.ts";
-import type { Applicant } from "../tcp-admission.ts";
-import { BytePath, type PathMeans } from "./byte-path.ts";
-import type { Deadline } from "./deadlines.ts";
 import {
 	EPOLLERR,
 	EPOLLHUP,
@@ -22,9 +14,17 @@ import {
 	SO_ERROR,
 	SOL_SOCKET,
 	setResetOnClose,
-} from "./libc.ts";
+} from "../../system/libc.ts";
+import { codeOf } from "../../system/system-error.ts";
+import { AttemptLog } from "../attempt-log.ts";
+import { type BrokenEnd, brokenEnd } from "../broken-end.ts";
+import { dialOutcomeOf } from "../dial-outcome.ts";
+import type { LiveConnection } from "../engine.ts";
+import type { RelayedPort } from "../listener.ts";
+import type { Applicant } from "../tcp-admission.ts";
+import { BytePath, type PathMeans } from "./byte-path.ts";
+import type { Deadline } from "./deadlines.ts";
 import type { LatePollHandler } from "./poller.ts";
-import { codeOf } from "./system-error.ts";
 import { setKeepalive } from "./tcp-sockets.ts";
 
 /** See stream/tcp-connection.ts. */

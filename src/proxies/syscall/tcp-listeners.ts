@@ -1,5 +1,5 @@
 import type { EndpointNews } from "../../balancing/pick.ts";
-import { EPOLLIN } from "./libc.ts";
+import { EPOLLIN } from "../../system/libc.ts";
 import type { OpenMessage } from "./messages.ts";
 import type { Poller } from "./poller.ts";
 import { type CreateBalancer, failingOf, ServedPort } from "./served-port.ts";

@@ -1,6 +1,5 @@
 import { ipFamilyOf } from "../../services/address.ts";
 import type { Endpoint } from "../../services/service-port.ts";
-import { type BoundSockets, type ListenPlace, openBoundSockets } from "./bound-sockets.ts";
 import {
 	close,
 	connect,
@@ -18,9 +17,10 @@ import {
 	TCP_KEEPINTVL,
 	TCP_NODELAY,
 	TCP_QUICKACK,
-} from "./libc.ts";
+} from "../../system/libc.ts";
+import { must } from "../../system/system-error.ts";
+import { type BoundSockets, type ListenPlace, openBoundSockets } from "./bound-sockets.ts";
 import { SocketAddress } from "./socket-address.ts";
-import { must } from "./system-error.ts";
 
 /** The kernel caps it to net.core.somaxconn (4096 since Linux 5.4). */
 const BACKLOG = 4096;

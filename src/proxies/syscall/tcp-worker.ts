@@ -4,6 +4,15 @@ import { ipFamilyOf } from "../../services/address.ts";
 import type { ConnectionRecord } from "../../services/connection-record.ts";
 import type { Endpoint, Protocol } from "../../services/service-port.ts";
 import type { Clock } from "../../shared/clock.ts";
+import {
+	EPOLLET,
+	EPOLLIN,
+	EPOLLOUT,
+	EPOLLPRI,
+	EPOLLRDHUP,
+	getsockname,
+} from "../../system/libc.ts";
+import { codeOf } from "../../system/system-error.ts";
 import { DescriptorBudget } from "../descriptor-budget.ts";
 import type { LiveConnection } from "../engine.ts";
 import { LocalAddresses } from "../local-addresses.ts";
@@ -12,7 +21,6 @@ import type { TcpFaultKind } from "../tcp-faults.ts";
 import { CallQueue, MAX_QUEUED_CALLS } from "./call-queue.ts";
 import { Deadlines } from "./deadlines.ts";
 import { IoRing } from "./io-ring.ts";
-import { EPOLLET, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP, getsockname } from "./libc.ts";
 import type { WorkerSettings } from "./messages.ts";
 import { isOwnPort } from "./own-ports.ts";
 import { PipePool } from "./pipe-pool.ts";
@@ -21,7 +29,6 @@ import { Poller } from "./poller.ts";
 import type { CreateBalancer, ServedPort } from "./served-port.ts";
 import { SharedTurn } from "./shared-turn.ts";
 import { SocketAddress } from "./socket-address.ts";
-import { codeOf } from "./system-error.ts";
 import {
 	type AcceptedClient,
 	type Dialed,
@@ -118,14 +125,14 @@ export class TcpWorker {
 
 	/** One that shares its rotation and its news with those of other workers. */
 	readonly createBalancer: CreateBalancer = (listener, turn, sibling) => {
-		const { clock, settings, teller, onNews } = this.#parts;
+		const { clock, settings, teller } = this.#parts;
 		return createBalancer({
 			now: () => clock.monotonicMs(),
 			random: Math.random,
 			turn: new SharedTurn(settings.shared.turns, turn),
 			onAffinityEviction: () => teller.happened("client-forgotten", clock.monotonicMs()),
 			maxAffinityClients: settings.maxAffinityClients,
-			onNews: (endpointKey, news) => onNews(listener, endpointKey, news),
+			onNews: (endpointKey, news) => this.#parts.onNews(listener, endpointKey, news),
 			sibling,
 		});
 	};

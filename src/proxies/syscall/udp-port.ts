@@ -1,5 +1,5 @@
+import { EPOLLIN } from "../../system/libc.ts";
 import type { ServicePortListener, UdpRelay } from "../listener.ts";
-import { EPOLLIN } from "./libc.ts";
 import type { PollHandler } from "./poller.ts";
 import type { ServedPort } from "./served-port.ts";
 import { UdpSocket, type UdpSocketHost } from "./udp-socket.ts";

@@ -1,13 +1,4 @@
 import { ipFamilyOf, parseIpAddress } from "../../services/address.ts";
-import type {
-	DatagramListener,
-	DatagramSocket,
-	SendCallback,
-	Sender,
-} from "../udp/datagram-socket.ts";
-import type { CallOwner, QueuedOperation } from "./call-queue.ts";
-import type { DatagramExchange } from "./datagram-exchange.ts";
-import { IORING_OP } from "./io-ring.ts";
 import {
 	EAGAIN,
 	EPOLLERR,
@@ -17,10 +8,19 @@ import {
 	SO_ERROR,
 	SOL_SOCKET,
 	send,
-} from "./libc.ts";
+} from "../../system/libc.ts";
+import { systemError } from "../../system/system-error.ts";
+import type {
+	DatagramListener,
+	DatagramSocket,
+	SendCallback,
+	Sender,
+} from "../udp/datagram-socket.ts";
+import type { CallOwner, QueuedOperation } from "./call-queue.ts";
+import type { DatagramExchange } from "./datagram-exchange.ts";
+import { IORING_OP } from "./io-ring.ts";
 import type { Poller, PollHandler } from "./poller.ts";
 import { SocketAddress } from "./socket-address.ts";
-import { systemError } from "./system-error.ts";
 import { connectDatagramSocket } from "./udp-sockets.ts";
 
 /** Told again and again while something is there: one call is read for each event, so that a flood holds up nobody else. */

@@ -1,4 +1,3 @@
-import { type BoundSockets, type ListenPlace, openBoundSockets } from "./bound-sockets.ts";
 import {
 	close,
 	connect,
@@ -12,9 +11,10 @@ import {
 	SOL_SOCKET,
 	setIntOption,
 	socket,
-} from "./libc.ts";
+} from "../../system/libc.ts";
+import { must } from "../../system/system-error.ts";
+import { type BoundSockets, type ListenPlace, openBoundSockets } from "./bound-sockets.ts";
 import type { SocketAddress } from "./socket-address.ts";
-import { must } from "./system-error.ts";
 
 /** As stream/udp-socket.ts has them: the bursts of all clients, and the answers to one. */
 const LISTENER_BUFFER_BYTES = 4 * 1024 * 1024;

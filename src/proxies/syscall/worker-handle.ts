@@ -1,9 +1,10 @@
 import { Worker } from "node:worker_threads";
 import type { EndpointNews } from "../../balancing/pick.ts";
+import { close, eventfd, signalEventfd } from "../../system/libc.ts";
+import { systemError } from "../../system/system-error.ts";
 import type { EngineHooks } from "../engine.ts";
 import type { TcpFault } from "../tcp-faults.ts";
 import type { UdpFault } from "../udp-faults.ts";
-import { close, eventfd, signalEventfd } from "./libc.ts";
 import type {
 	Answers,
 	ConnectionEvent,
@@ -12,7 +13,6 @@ import type {
 	ToWorker,
 	WorkerSettings,
 } from "./messages.ts";
-import { systemError } from "./system-error.ts";
 
 /** The worker's program beside this file, before and after the build. */
 const PROGRAM = new URL(

@@ -1,6 +1,6 @@
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import type { Clock } from "../../shared/clock.ts";
-import { clearEventfd, EPOLLIN } from "./libc.ts";
+import { clearEventfd, EPOLLIN } from "../../system/libc.ts";
 import {
 	COUNTER_COUNT,
 	COUNTERS,

@@ -1,11 +1,11 @@
 import type { ConnectionInterest, ConnectionRecord } from "../../services/connection-record.ts";
 import type { Protocol, ServicePort } from "../../services/service-port.ts";
 import { Backoff } from "../../shared/backoff.ts";
+import { close } from "../../system/libc.ts";
 import { DROP_REASONS, type DropReason } from "../drop-reason.ts";
 import type { EngineHooks, LiveConnection } from "../engine.ts";
 import type { TcpFault } from "../tcp-faults.ts";
 import type { UdpFault } from "../udp-faults.ts";
-import { close } from "./libc.ts";
 import {
 	COUNTER_COUNT,
 	COUNTERS,

@@ -1,10 +1,10 @@
 import { expect } from "vitest";
 import { MAX_QUEUED_CALLS } from "../../../../src/proxies/syscall/call-queue.ts";
 import { IoRing } from "../../../../src/proxies/syscall/io-ring.ts";
-import { accept4, close, recv, send } from "../../../../src/proxies/syscall/libc.ts";
 import { SocketAddress } from "../../../../src/proxies/syscall/socket-address.ts";
-import { codeOf } from "../../../../src/proxies/syscall/system-error.ts";
 import { openListenSockets, startConnect } from "../../../../src/proxies/syscall/tcp-sockets.ts";
+import { accept4, close, recv, send } from "../../../../src/system/libc.ts";
+import { codeOf } from "../../../../src/system/system-error.ts";
 import { anAddress } from "../builders.ts";
 
 /** How a queue makes its calls, and with what. */

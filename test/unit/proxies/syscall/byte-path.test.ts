@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test as it } from "vitest";
 import { DescriptorBudget } from "../../../../src/proxies/descriptor-budget.ts";
 import { BytePath, type Pumped } from "../../../../src/proxies/syscall/byte-path.ts";
 import { CallQueue } from "../../../../src/proxies/syscall/call-queue.ts";
+import { type Pipe, PipePool } from "../../../../src/proxies/syscall/pipe-pool.ts";
 import {
 	close,
 	EAGAIN,
@@ -11,9 +12,8 @@ import {
 	setResetOnClose,
 	shutdown,
 	splice,
-} from "../../../../src/proxies/syscall/libc.ts";
-import { type Pipe, PipePool } from "../../../../src/proxies/syscall/pipe-pool.ts";
-import { codeOf } from "../../../../src/proxies/syscall/system-error.ts";
+} from "../../../../src/system/libc.ts";
+import { codeOf } from "../../../../src/system/system-error.ts";
 import { someBytes } from "../../../conformance/tcp-lab.ts";
 import { aBareConnection, type Connection } from "./bare-sockets.ts";
 

@@ -7,6 +7,10 @@ import {
 import { DatagramBatch } from "../../../../src/proxies/syscall/datagram-batch.ts";
 import { IORING_OP } from "../../../../src/proxies/syscall/io-ring.ts";
 import {
+	connectDatagramSocket,
+	openDatagramSockets,
+} from "../../../../src/proxies/syscall/udp-sockets.ts";
+import {
 	addressOf,
 	close,
 	EAGAIN,
@@ -15,12 +19,8 @@ import {
 	epollCreate,
 	epollWait,
 	eventfd,
-} from "../../../../src/proxies/syscall/libc.ts";
-import { codeOf } from "../../../../src/proxies/syscall/system-error.ts";
-import {
-	connectDatagramSocket,
-	openDatagramSockets,
-} from "../../../../src/proxies/syscall/udp-sockets.ts";
+} from "../../../../src/system/libc.ts";
+import { codeOf } from "../../../../src/system/system-error.ts";
 import {
 	aBareConnection,
 	addressAt,

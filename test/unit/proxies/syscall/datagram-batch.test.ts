@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test as it } from "vitest";
 import { DatagramBatch } from "../../../../src/proxies/syscall/datagram-batch.ts";
 import { areSameEnds, EndsSender, endsTo } from "../../../../src/proxies/syscall/datagram-ends.ts";
-import { close } from "../../../../src/proxies/syscall/libc.ts";
 import { SocketAddress } from "../../../../src/proxies/syscall/socket-address.ts";
 import { openDatagramSockets } from "../../../../src/proxies/syscall/udp-sockets.ts";
 import { type IpFamily, ipFamilyOf } from "../../../../src/services/address.ts";
+import { close } from "../../../../src/system/libc.ts";
 import { anAddress } from "../builders.ts";
 
 const SLOTS = 4;

@@ -1,8 +1,8 @@
 import { readdirSync } from "node:fs";
 import { describe, expect, test as it } from "vitest";
 import { IORING_OP, IoRing } from "../../../../src/proxies/syscall/io-ring.ts";
-import { pipe } from "../../../../src/proxies/syscall/libc.ts";
-import { codeOf } from "../../../../src/proxies/syscall/system-error.ts";
+import { pipe } from "../../../../src/system/libc.ts";
+import { codeOf } from "../../../../src/system/system-error.ts";
 
 const MORE_THAN_ANY_KERNEL_HAS = 2 ** 20;
 

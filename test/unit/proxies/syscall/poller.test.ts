@@ -4,8 +4,8 @@ import { writeSync } from "node:fs";
 
 import { afterEach, beforeEach, describe, expect, test as it } from "vitest";
 import { CallQueue } from "../../../../src/proxies/syscall/call-queue.ts";
-import { close, EPOLLET, EPOLLIN, pipe } from "../../../../src/proxies/syscall/libc.ts";
 import { Poller } from "../../../../src/proxies/syscall/poller.ts";
+import { close, EPOLLET, EPOLLIN, pipe } from "../../../../src/system/libc.ts";
 
 const AT_ONCE_MS = 0;
 

@@ -1,7 +1,7 @@
 import { getPriority, release } from "node:os";
 import { expect, test as it } from "vitest";
-import { schedGetattr } from "../../../../src/proxies/syscall/libc.ts";
 import { askForShortSlices } from "../../../../src/proxies/syscall/scheduling.ts";
+import { schedGetattr } from "../../../../src/system/libc.ts";
 
 /** The first Linux that lets a thread have slices of its own. */
 const SINCE = 6.12;

@@ -1,7 +1,7 @@
 import { afterEach, expect, test as it } from "vitest";
-import { close } from "../../../../src/proxies/syscall/libc.ts";
 import { createSyscallEngine } from "../../../../src/proxies/syscall/syscall-engine.ts";
 import { startConnect } from "../../../../src/proxies/syscall/tcp-sockets.ts";
+import { close } from "../../../../src/system/libc.ts";
 import { TcpLab, until } from "../../../conformance/tcp-lab.ts";
 import { addressAt, heard, say } from "./bare-sockets.ts";
 

@@ -3,7 +3,6 @@ import { createBalancer } from "../../../../src/balancing/balancer.ts";
 import { DescriptorBudget } from "../../../../src/proxies/descriptor-budget.ts";
 import { CallQueue } from "../../../../src/proxies/syscall/call-queue.ts";
 import { DatagramExchange } from "../../../../src/proxies/syscall/datagram-exchange.ts";
-import { close, EPOLLIN, epollCreate, eventfd } from "../../../../src/proxies/syscall/libc.ts";
 import { Poller } from "../../../../src/proxies/syscall/poller.ts";
 import { writeRelayedPort } from "../../../../src/proxies/syscall/relayed-port.ts";
 import {
@@ -12,6 +11,7 @@ import {
 } from "../../../../src/proxies/syscall/udp-sockets.ts";
 import { UdpWorker } from "../../../../src/proxies/syscall/udp-worker.ts";
 import { systemClock } from "../../../../src/shared/clock.ts";
+import { close, EPOLLIN, epollCreate, eventfd } from "../../../../src/system/libc.ts";
 import { anEndpoint, aUdpServicePort } from "../../../conformance/udp-lab.ts";
 import { addressAt, heard, LOOPBACK, say, WAYS_OF_CALLING } from "./bare-sockets.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test as it } from "vitest";
-import { platformProblem } from "../../../../src/proxies/syscall/platform-problem.ts";
+import { platformProblem } from "../../../src/system/platform-problem.ts";
 
 it.each(["x64", "arm64"])("platformProblem() has nothing against Linux on %s", (arch) => {
 	expect(platformProblem("linux", arch)).toBeUndefined();

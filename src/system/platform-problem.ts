@@ -2,9 +2,9 @@
 const ARCHITECTURES: readonly string[] = ["x64", "arm64"];
 
 /**
- * Why this engine is not for such a machine; undefined where it is.
+ * Why system calls cannot be made on such a machine; undefined where they can.
  *
- * To be asked before anything else of this folder is loaded: with a wrong layout a call writes where
+ * To be asked before libc.ts is loaded: with a wrong layout a call writes where
  * it must not, which no self-test survives.
  */
 export function platformProblem(platform: string, arch: string): string | undefined {
