@@ -25,7 +25,8 @@ const owners = {
 /** Node's own doors to the outside. */
 const builtins = {
 	// daemon: the lock of daemon/node-lock.ts, no traffic.
-	"^(node:)?net$": ["proxies", "daemon"],
+	// system: the pipes of programs.
+	"^(node:)?net$": ["proxies", "daemon", "system"],
 	"^(node:)?dgram$": ["proxies"],
 	"^(node:)?(http|https|http2)$": ["observe", "cli"],
 	"^(node:)?child_process$": [],

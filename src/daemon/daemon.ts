@@ -20,6 +20,7 @@ import type { Source } from "../sources/source.ts";
 import { adjustConntrack } from "./adjust-conntrack.ts";
 import type { Daemon, DaemonOptions } from "./contract.ts";
 import { openEngine } from "./engine.ts";
+import { loadSpawnProgram } from "./load-spawn.ts";
 import { NO_LOCK, type NodeLock, takeNodeLock } from "./node-lock.ts";
 import { NodeWatch } from "./node-watch.ts";
 import { createObservation, engineHooks, type Observation } from "./observation.ts";
@@ -98,15 +99,21 @@ class NodeDaemon implements Daemon {
 			facts: async () => metricsFacts(this.#facts(), await this.#failingEndpoints()),
 			liveConnections: () => this.#connections(),
 		});
+		const loadSpawn = config.relay === "stream" ? undefined : loadSpawnProgram;
 		this.#rules = new RulesDriver({
 			mode: config.rules === "none" ? "none" : "iptables",
 			isAlone: config.serviceProxyName === undefined,
 			env: options.env,
+			loadSpawn,
 			metrics: this.#metrics.sync,
 			log: log.child({ room: "rules" }),
 			clock: systemClock,
 		});
-		const notifyRunner = createCommandRunner(options.env, ["NOTIFY_SOCKET"]);
+		const notifyRunner = createCommandRunner({
+			env: options.env,
+			passedOn: ["NOTIFY_SOCKET"],
+			loadSpawn,
+		});
 		this.#notifier = new SystemdNotifier({
 			env: options.env,
 			pid: process.pid,

@@ -1,7 +1,11 @@
 import { readFile } from "node:fs/promises";
 import type { SyncMetrics } from "../observe/sync-metrics.ts";
 import { toError } from "../rules/command-error.ts";
-import { type CommandRunner, createCommandRunner } from "../rules/command-runner.ts";
+import {
+	type CommandRunner,
+	type CommandRunnerOptions,
+	createCommandRunner,
+} from "../rules/command-runner.ts";
 import { findTools } from "../rules/find-tools.ts";
 import { createNoRules } from "../rules/no-rules.ts";
 import type { WantedRules } from "../rules/plan.ts";
@@ -27,6 +31,8 @@ export interface RulesDriverOptions {
 	/** No other Service proxy is meant to work on this node: one that is seen is told of. */
 	readonly isAlone: boolean;
 	readonly env: Readonly<Record<string, string | undefined>>;
+	/** See CommandRunnerOptions. */
+	readonly loadSpawn?: CommandRunnerOptions["loadSpawn"];
 	readonly metrics: SyncMetrics;
 	readonly log: Log;
 	readonly clock: Clock;
@@ -58,7 +64,7 @@ export class RulesDriver implements RulesPart {
 
 	constructor(options: RulesDriverOptions) {
 		this.#options = options;
-		this.#runner = options.runner ?? createCommandRunner(options.env);
+		this.#runner = options.runner ?? createCommandRunner(options);
 	}
 
 	/** Undefined until it has been found out what this host has. */

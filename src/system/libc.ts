@@ -48,6 +48,19 @@ const raw = {
 	write: call("int64_t write(int, void *, size_t)"),
 	mmap: call("int64_t mmap(void *, size_t, int, int, int, int64_t)"),
 	munmap: call("int munmap(void *, size_t)"),
+	posixSpawn: call(
+		"int posix_spawn(void *, const char *, void *, void *, const char **, const char **)",
+	),
+	spawnActionsInit: call("int posix_spawn_file_actions_init(void *)"),
+	spawnActionsAddDup2: call("int posix_spawn_file_actions_adddup2(void *, int, int)"),
+	spawnActionsDestroy: call("int posix_spawn_file_actions_destroy(void *)"),
+	spawnAttributesInit: call("int posix_spawnattr_init(void *)"),
+	spawnAttributesSetFlags: call("int posix_spawnattr_setflags(void *, short)"),
+	spawnAttributesSetMask: call("int posix_spawnattr_setsigmask(void *, void *)"),
+	spawnAttributesSetDefault: call("int posix_spawnattr_setsigdefault(void *, void *)"),
+	sigemptyset: call("int sigemptyset(void *)"),
+	sigfillset: call("int sigfillset(void *)"),
+	waitpid: call("int waitpid(int, void *, int)"),
 	// C libraries have no functions for these.
 	schedGetattr: call("int64_t syscall(int64_t, int, void *, unsigned int, unsigned int)"),
 	schedSetattr: call("int64_t syscall(int64_t, int, void *, unsigned int)"),
@@ -112,6 +125,10 @@ const PROT_READ_WRITE = 3;
 const MAP_SHARED = 1;
 const MAP_POPULATE = 0x8000;
 const IORING_ENTER_GETEVENTS = 1;
+const POSIX_SPAWN_SETSIGDEF = 0x04;
+const POSIX_SPAWN_SETSIGMASK = 0x08;
+const POSIX_SPAWN_SETSID = 0x80;
+const WNOHANG = 1;
 export const EINTR = 4;
 export const EAGAIN = 11;
 export const EINPROGRESS = 115;
@@ -137,6 +154,10 @@ const addressLength = new Uint32Array(1);
 const epollEvent = new Int32Array(EPOLL_EVENT_WORDS);
 const pipeEnds = new Int32Array(2);
 const eight = Buffer.alloc(8);
+/** posix_spawn_file_actions_t has 80 bytes in glibc and musl, posix_spawnattr_t 336, sigset_t 128. */
+const spawnActions = Buffer.alloc(128);
+const spawnAttributes = Buffer.alloc(512);
+const signals = Buffer.alloc(128);
 
 /** What a call reads from or writes to. */
 export type Memory = Uint8Array | Uint32Array | Int32Array;
@@ -229,6 +250,13 @@ export function splice(fromFd: number, toFd: number, length: number): number {
 /** @param ends gets the reading and the writing end. */
 export function pipe(ends: Int32Array): number {
 	const result = answer(raw.pipe2(pipeEnds, O_NONBLOCK | O_CLOEXEC));
+	ends.set(pipeEnds);
+	return result;
+}
+
+/** The same for a program at one end, which does not expect ends that never block. */
+export function blockingPipe(ends: Int32Array): number {
+	const result = answer(raw.pipe2(pipeEnds, O_CLOEXEC));
 	ends.set(pipeEnds);
 	return result;
 }
@@ -363,4 +391,46 @@ export function mapShared(fd: number, bytes: number, offset: number): SharedMapp
 
 export function unmapShared({ memory, address }: SharedMapping): void {
 	raw.munmap(BigInt(address), memory.byteLength);
+}
+
+/**
+ * Starts a program in a session of its own, with every signal as it is by default.
+ *
+ * @param stdio descriptors that it gets as 0, 1 and 2; it gets no others that are not for child processes.
+ * @returns its number, when it runs: a file that cannot be run is an error.
+ */
+export function posixSpawn(
+	path: string,
+	argv: readonly string[],
+	environment: readonly string[],
+	stdio: readonly [number, number, number],
+): number {
+	// These return an error's number instead of setting errno.
+	raw.spawnAttributesInit(spawnAttributes);
+	raw.spawnAttributesSetFlags(
+		spawnAttributes,
+		POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF,
+	);
+	raw.sigemptyset(signals);
+	raw.spawnAttributesSetMask(spawnAttributes, signals);
+	raw.sigfillset(signals);
+	raw.spawnAttributesSetDefault(spawnAttributes, signals);
+	let error = raw.spawnActionsInit(spawnActions);
+	for (const [target, fd] of stdio.entries()) {
+		if (error === 0) error = raw.spawnActionsAddDup2(spawnActions, fd, target);
+	}
+	if (error === 0) {
+		const lists = [
+			[...argv, null],
+			[...environment, null],
+		];
+		error = raw.posixSpawn(int, path, spawnActions, spawnAttributes, ...lists);
+	}
+	raw.spawnActionsDestroy(spawnActions);
+	return error === 0 ? (int[0] ?? 0) : -error;
+}
+
+/** Does not wait. @param status gets how it ended. @returns 0 while the program runs, then its number, once. */
+export function waitpidNow(pid: number, status: Int32Array): number {
+	return answer(raw.waitpid(pid, status, WNOHANG));
 }

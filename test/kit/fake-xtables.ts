@@ -1,5 +1,6 @@
 import { CommandError } from "../../src/rules/command-error.ts";
-import type { CommandOutput, CommandRunner, RunOptions } from "../../src/rules/command-runner.ts";
+import type { CommandRunner } from "../../src/rules/command-runner.ts";
+import type { CommandOutput, RunOptions } from "../../src/rules/run-options.ts";
 import { ruleWords } from "../../src/rules/saved-rules.ts";
 
 type Chains = Map<string, string[]>;

@@ -1,10 +1,7 @@
-import {
-	type CommandRunner,
-	createCommandRunner,
-	type RunOptions,
-} from "../../src/rules/command-runner.ts";
+import { type CommandRunner, createCommandRunner } from "../../src/rules/command-runner.ts";
 import { findTools, type HostLook } from "../../src/rules/find-tools.ts";
 import { createRuleKeeper, type RuleKeeper } from "../../src/rules/rule-keeper.ts";
+import type { RunOptions } from "../../src/rules/run-options.ts";
 import { type ChosenVariant, chooseVariant } from "../../src/rules/variant.ts";
 import type { Variant } from "../../src/rules/xtables.ts";
 import type { IpFamily } from "../../src/services/address.ts";
@@ -90,7 +87,7 @@ export function rulesLabProblem(variant: Variant, family: IpFamily = "ipv4"): st
 }
 
 function inNamespace(name: string): CommandRunner {
-	const inner = createCommandRunner(process.env);
+	const inner = createCommandRunner(process);
 	return {
 		run: (file: string, args: readonly string[], options: RunOptions) =>
 			inner.run("ip", ["netns", "exec", name, file, ...args], options),

@@ -1,113 +1,17 @@
-import { expect, test as it } from "vitest";
+import { describe, expect, test as it } from "vitest";
 import { createCommandRunner } from "../../../src/rules/command-runner.ts";
+import type { SpawnProgram } from "../../../src/rules/run-spawned.ts";
+import { spawnProgram } from "../../../src/system/spawn.ts";
 
-const runner = createCommandRunner(process.env);
 const signal = new AbortController().signal;
 const limits = { signal, timeoutMs: 10_000 };
-
-it("run() gives input to the program and returns what it printed", async () => {
-	const output = await runner.run("cat", [], { ...limits, input: "one\ntwo\n" });
-
-	expect(output).toEqual({ stdout: "one\ntwo\n", stderr: "" });
-});
-
-it("run() hands over lines one by one, the last one without a newline too", async () => {
-	const lines: string[] = [];
-
-	const output = await runner.run("printf", ["a\\nb\\n\\nc"], {
-		...limits,
-		onLine: (line) => lines.push(line),
-	});
-
-	expect(lines).toEqual(["a", "b", "", "c"]);
-	expect(output.stdout).toBe("");
-});
-
-it("run() passes more lines than fit into the collecting limit", async () => {
-	let count = 0;
-
-	await runner.run("seq", ["400000"], { ...limits, onLine: () => (count += 1) });
-
-	expect(count).toBe(400_000);
-});
-
-it("run() refuses a program that does not end its line", async () => {
-	await expect(
-		runner.run("head", ["-c", "3000000", "/dev/zero"], { ...limits, onLine: () => {} }),
-	).rejects.toMatchObject({ code: "COMMAND_OUTPUT_TOO_LONG" });
-});
-
-it("run() refuses a program that prints without end", async () => {
-	await expect(runner.run("yes", [], limits)).rejects.toMatchObject({
-		code: "COMMAND_OUTPUT_TOO_LONG",
-	});
-});
-
-it("run() uses no shell and the C locale", async () => {
-	const output = await runner.run("sh", ["-c", 'echo "$LC_ALL $1"', "sh", "$(id)"], limits);
-
-	expect(output.stdout).toBe("C $(id)\n");
-});
-
-it("run() finds the programs of root without root's PATH", async () => {
-	const output = await createCommandRunner({ PATH: "/nowhere" }).run(
-		"sh",
-		["-c", "echo $PATH"],
-		limits,
-	);
-
-	expect(output.stdout).toContain("/nowhere:");
-	expect(output.stdout).toContain(":/usr/sbin:");
-});
-
-it("a missing program is told from one that fails (case 36e, classic 9.7.3)", async () => {
-	await expect(runner.run("no-such-program-here", [], limits)).rejects.toMatchObject({
-		code: "COMMAND_NOT_INSTALLED",
-		retriable: false,
-	});
-	await expect(runner.run("sh", ["-c", "echo why >&2; exit 3"], limits)).rejects.toMatchObject({
-		code: "COMMAND_FAILED",
-		retriable: true,
-		exitStatus: 3,
-		stderr: "why",
-	});
-});
-
-it("a program that does not read its input is no failure", async () => {
-	const output = await runner.run("true", [], { ...limits, input: "x".repeat(1_000_000) });
-
-	expect(output.stdout).toBe("");
-});
-
-it("a hung program is killed at its limit, with its children", async () => {
-	await expect(
-		runner.run("sh", ["-c", "sleep 60 & sleep 60"], { signal, timeoutMs: 200 }),
-	).rejects.toMatchObject({ code: "COMMAND_TIMED_OUT", retriable: true });
-});
-
-it("a descendant that left the group and holds the output open does not hold us", async () => {
-	// Longer than this test may take: waiting for it would be seen.
-	await expect(
-		runner.run("sh", ["-c", "setsid sleep 25 & sleep 60"], { signal, timeoutMs: 200 }),
-	).rejects.toMatchObject({ code: "COMMAND_TIMED_OUT" });
-});
-
-it("an abort kills the program, one that came before keeps it from starting", async () => {
-	const stop = new AbortController();
-	const running = runner.run("sleep", ["60"], { signal: stop.signal, timeoutMs: 50_000 });
-	stop.abort();
-
-	await expect(running).rejects.toMatchObject({ code: "COMMAND_CANCELED" });
-	await expect(
-		runner.run("sleep", ["60"], { signal: stop.signal, timeoutMs: 50_000 }),
-	).rejects.toMatchObject({ code: "COMMAND_CANCELED" });
-});
 
 /** Starts programs with 0 to 10 descriptors left; prints the outcomes, and how many are lost in the end. */
 const SHORT_OF_DESCRIPTORS = `
 	import { closeSync, openSync, readdirSync } from "node:fs";
 	const { createCommandRunner } = await import(process.argv[1]);
-	const runner = createCommandRunner(process.env);
+	const loadSpawn = process.argv[2] === undefined ? undefined : async () => (await import(process.argv[2])).spawnProgram;
+	const runner = createCommandRunner({ env: process.env, loadSpawn });
 	const run = () => runner
 		.run("true", [], { signal: new AbortController().signal, timeoutMs: 10_000 })
 		.then(() => "ok", (error) => error.message);
@@ -124,14 +28,133 @@ const SHORT_OF_DESCRIPTORS = `
 	console.log(JSON.stringify({ outcomes, lost: readdirSync("/proc/self/fd").length - before }));
 `;
 
-it("run() loses no descriptor where there are too few to start a program", async () => {
-	const url = new URL("../../../src/rules/command-runner.ts", import.meta.url).href;
-	const node = [process.execPath, "--input-type=module", "-e", SHORT_OF_DESCRIPTORS, url];
+/** Both ways of starting programs do the same. */
+const WAYS: readonly (readonly [string, (() => Promise<SpawnProgram>) | undefined])[] = [
+	["by Node", undefined],
+	["by posix_spawn", () => Promise.resolve(spawnProgram)],
+];
 
-	const { stdout } = await runner.run("prlimit", ["--nofile=100:100", ...node], limits);
-	const { outcomes, lost } = JSON.parse(stdout) as { outcomes: string[]; lost: number };
+describe.each(WAYS)("a program that is started %s", (_way, loadSpawn) => {
+	const runner = createCommandRunner({ env: process.env, loadSpawn });
 
-	expect(outcomes[0]).toMatch(/Cannot run true.*EMFILE/);
-	expect(outcomes.at(-1)).toBe("ok");
-	expect(lost).toBe(0);
+	it("run() gives input to the program and returns what it printed", async () => {
+		const output = await runner.run("cat", [], { ...limits, input: "one\ntwo\n" });
+
+		expect(output).toEqual({ stdout: "one\ntwo\n", stderr: "" });
+	});
+
+	it("run() hands over lines one by one, the last one without a newline too", async () => {
+		const lines: string[] = [];
+
+		const output = await runner.run("printf", ["a\\nb\\n\\nc"], {
+			...limits,
+			onLine: (line) => lines.push(line),
+		});
+
+		expect(lines).toEqual(["a", "b", "", "c"]);
+		expect(output.stdout).toBe("");
+	});
+
+	it("run() passes more lines than fit into the collecting limit", async () => {
+		let count = 0;
+
+		await runner.run("seq", ["400000"], { ...limits, onLine: () => (count += 1) });
+
+		expect(count).toBe(400_000);
+	});
+
+	it("run() refuses a program that does not end its line", async () => {
+		await expect(
+			runner.run("head", ["-c", "3000000", "/dev/zero"], { ...limits, onLine: () => {} }),
+		).rejects.toMatchObject({ code: "COMMAND_OUTPUT_TOO_LONG" });
+	});
+
+	it("run() refuses a program that prints without end", async () => {
+		await expect(runner.run("yes", [], limits)).rejects.toMatchObject({
+			code: "COMMAND_OUTPUT_TOO_LONG",
+		});
+	});
+
+	it("run() uses no shell and the C locale", async () => {
+		const output = await runner.run("sh", ["-c", 'echo "$LC_ALL $1"', "sh", "$(id)"], limits);
+
+		expect(output.stdout).toBe("C $(id)\n");
+	});
+
+	it("run() finds the programs of root without root's PATH", async () => {
+		const output = await createCommandRunner({ env: { PATH: "/nowhere" }, loadSpawn }).run(
+			"sh",
+			["-c", "echo $PATH"],
+			limits,
+		);
+
+		expect(output.stdout).toContain("/nowhere:");
+		expect(output.stdout).toContain(":/usr/sbin:");
+	});
+
+	it("a missing program is told from one that fails (case 36e, classic 9.7.3)", async () => {
+		await expect(runner.run("no-such-program-here", [], limits)).rejects.toMatchObject({
+			code: "COMMAND_NOT_INSTALLED",
+			retriable: false,
+		});
+		await expect(runner.run("sh", ["-c", "echo why >&2; exit 3"], limits)).rejects.toMatchObject({
+			code: "COMMAND_FAILED",
+			retriable: true,
+			exitStatus: 3,
+			stderr: "why",
+		});
+	});
+
+	it("a program that does not read its input is no failure", async () => {
+		const output = await runner.run("true", [], { ...limits, input: "x".repeat(1_000_000) });
+
+		expect(output.stdout).toBe("");
+	});
+
+	it("a hung program is killed at its limit, with its children", async () => {
+		await expect(
+			runner.run("sh", ["-c", "sleep 60 & sleep 60"], { signal, timeoutMs: 200 }),
+		).rejects.toMatchObject({ code: "COMMAND_TIMED_OUT", retriable: true });
+	});
+
+	it("a descendant that left the group and holds the output open does not hold us", async () => {
+		// Longer than this test may take: waiting for it would be seen.
+		await expect(
+			runner.run("sh", ["-c", "setsid sleep 25 & sleep 60"], { signal, timeoutMs: 200 }),
+		).rejects.toMatchObject({ code: "COMMAND_TIMED_OUT" });
+	});
+
+	it("an abort kills the program, one that came before keeps it from starting", async () => {
+		const stop = new AbortController();
+		const running = runner.run("sleep", ["60"], { signal: stop.signal, timeoutMs: 50_000 });
+		stop.abort();
+
+		await expect(running).rejects.toMatchObject({ code: "COMMAND_CANCELED" });
+		await expect(
+			runner.run("sleep", ["60"], { signal: stop.signal, timeoutMs: 50_000 }),
+		).rejects.toMatchObject({ code: "COMMAND_CANCELED" });
+	});
+
+	it("run() loses no descriptor where there are too few to start a program", async () => {
+		const url = new URL("../../../src/rules/command-runner.ts", import.meta.url).href;
+		const spawnUrl =
+			loadSpawn === undefined
+				? []
+				: [new URL("../../../src/system/spawn.ts", import.meta.url).href];
+		const node = [
+			process.execPath,
+			"--input-type=module",
+			"-e",
+			SHORT_OF_DESCRIPTORS,
+			url,
+			...spawnUrl,
+		];
+
+		const { stdout } = await runner.run("prlimit", ["--nofile=100:100", ...node], limits);
+		const { outcomes, lost } = JSON.parse(stdout) as { outcomes: string[]; lost: number };
+
+		expect(outcomes[0]).toMatch(/Cannot run true.*EMFILE/);
+		expect(outcomes.at(-1)).toBe("ok");
+		expect(lost).toBe(0);
+	});
 });
