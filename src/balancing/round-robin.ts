@@ -1,5 +1,8 @@
 import type { Endpoint } from "../services/service-port.ts";
 
+/** Turns are below this and a list's length: an Int32Array holds them. */
+export const MAX_TURN: number = 2 ** 30;
+
 /** A place in a rotation, which several threads may share. */
 export interface Turn {
 	get(): number;
@@ -47,7 +50,7 @@ class OwnTurn implements Turn {
 export class RoundRobin {
 	#endpoints: readonly Endpoint[] = [];
 	#places: ReadonlyMap<string, number> = new Map();
-	/** Index of the endpoint whose turn it is, counted round and round: others may have a longer list. */
+	/** Counted on and on: modulo the length of the list, the index of the endpoint whose turn it is. */
 	readonly #turn: Turn;
 
 	/**
@@ -69,8 +72,13 @@ export class RoundRobin {
 		this.#endpoints = endpoints;
 		this.#places = new Map(endpoints.map((endpoint, index) => [endpoint.key, index]));
 		const kept = before.find((endpoint) => this.#places.has(endpoint.key));
-		if (kept === undefined) this.#turn.restart(endpoints.length);
-		else this.#turn.set(this.#places.get(kept.key) ?? 0);
+		if (kept === undefined) {
+			this.#turn.restart(endpoints.length);
+		} else {
+			const turn = this.#turn.get();
+			const place = this.#places.get(kept.key) ?? 0;
+			this.#turn.set(turn - (turn % endpoints.length) + place);
+		}
 	}
 
 	get endpoints(): readonly Endpoint[] {
@@ -95,28 +103,30 @@ export class RoundRobin {
 	next(rank: (endpoint: Endpoint) => number): Endpoint | undefined {
 		for (;;) {
 			const turn = this.#turn.get();
-			const place = this.#best(turn, rank);
-			if (place === undefined) return undefined;
+			const step = this.#best(turn, rank);
+			if (step === undefined) return undefined;
+			const count = this.#endpoints.length;
+			const following = turn + step + 1;
 			// Another thread may have taken this place meanwhile.
-			if (this.#turn.move(turn, (place + 1) % this.#endpoints.length))
-				return this.#endpoints[place];
+			if (this.#turn.move(turn, following < MAX_TURN ? following : following % count)) {
+				return this.#endpoints[(turn + step) % count];
+			}
 		}
 	}
 
-	/** The place of the endpoint with the lowest rank, the first from this turn on. */
+	/** How far from this turn the endpoint with the lowest rank is, the first where several have it. */
 	#best(turn: number, rank: (endpoint: Endpoint) => number): number | undefined {
 		const count = this.#endpoints.length;
 		let bestRank = Number.POSITIVE_INFINITY;
-		let bestPlace: number | undefined;
+		let bestStep: number | undefined;
 		for (let step = 0; step < count && bestRank > 0; step += 1) {
-			const place = (turn + step) % count;
-			const endpoint = this.#endpoints[place];
+			const endpoint = this.#endpoints[(turn + step) % count];
 			const endpointRank = endpoint === undefined ? bestRank : rank(endpoint);
 			if (endpointRank >= bestRank) continue;
 			bestRank = endpointRank;
-			bestPlace = place;
+			bestStep = step;
 		}
-		return bestPlace;
+		return bestStep;
 	}
 
 	/** The list from the endpoint on whose turn it is. */

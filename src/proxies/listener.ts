@@ -10,10 +10,7 @@ import type { DatagramSocket } from "./udp/datagram-socket.ts";
 import type { UdpFault } from "./udp-faults.ts";
 
 /** What it takes to relay for a ServicePort: the rest tells where its clients dial. */
-export type RelayedPort = Pick<
-	ServicePort,
-	"name" | "protocol" | "family" | "endpoints" | "sessionAffinity"
->;
+export type RelayedPort = Pick<ServicePort, "name" | "family" | "endpoints" | "sessionAffinity">;
 
 /** The listener of one ServicePort, whatever its protocol. Owns the ServicePort's balancer. */
 export interface ServicePortListener {

@@ -4,7 +4,7 @@ import type { Balancer } from "../../balancing/pick.ts";
 import { type IpAddress, parseIpAddress } from "../../services/address.ts";
 import { type Port, toPort } from "../../services/port.ts";
 import type { ServicePort } from "../../services/service-port.ts";
-import type { ListenTarget, ServicePortListener } from "../listener.ts";
+import type { ListenTarget, RelayedPort, ServicePortListener } from "../listener.ts";
 import { SOCKET_OPTIONS } from "./socket-options.ts";
 import type { AcceptedClient } from "./tcp-connection.ts";
 
@@ -54,7 +54,7 @@ class TcpListener implements ServicePortListener {
 	readonly balancer: Balancer;
 	readonly #server: Server;
 	readonly #options: TcpListenerOptions;
-	#servicePort: ServicePort;
+	#servicePort: RelayedPort;
 
 	constructor(server: Server, options: TcpListenerOptions) {
 		this.proxyPort = boundPort(server);
@@ -67,7 +67,7 @@ class TcpListener implements ServicePortListener {
 		server.on("connection", (socket) => this.#onConnection(socket));
 	}
 
-	update(servicePort: ServicePort): void {
+	update(servicePort: RelayedPort): void {
 		this.#servicePort = servicePort;
 		this.balancer.update(servicePort.endpoints, servicePort.sessionAffinity);
 	}

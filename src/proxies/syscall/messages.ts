@@ -20,7 +20,7 @@ export interface WorkerSettings {
 	readonly index: number;
 	/** Of all workers, so that ids are unique. */
 	readonly workers: number;
-	/** The eventfd that is signalled when there is a message. */
+	/** The eventfd that is signalled when there is a message and the worker would not look by itself. */
 	readonly wakeFd: number;
 	readonly shared: SharedState;
 	readonly dialTimeoutsMs: readonly number[];

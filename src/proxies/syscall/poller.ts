@@ -63,7 +63,19 @@ export class Poller implements CallOwner {
 
 	/** @returns 0, or -errno. */
 	add(fd: number, events: number, handler: PollHandler): number {
-		return epollAdd(this.#epollFd, fd, events, this.#expect(fd, handler));
+		const before = { tag: this.#tags[fd], handler: this.#handlers[fd] };
+		const result = epollAdd(this.#epollFd, fd, events, this.#expect(fd, handler));
+		if (result < 0) {
+			// EEXIST: the one before goes on to be told.
+			this.#tags[fd] = before.tag ?? 0;
+			this.#handlers[fd] = before.handler;
+		}
+		return result;
+	}
+
+	/** Its events are told to another one from now on. */
+	handOver(fd: number, handler: PollHandler): void {
+		this.#handlers[fd] = handler;
 	}
 
 	/** The same with the next calls that are made. */

@@ -2,8 +2,8 @@ import type { RelayedPort } from "../listener.ts";
 
 /** A {@link RelayedPort} as a text: one thing to copy to another thread and to keep, however many endpoints it has. */
 export function writeRelayedPort(servicePort: RelayedPort): string {
-	const { name, protocol, family, endpoints, sessionAffinity } = servicePort;
-	const port: RelayedPort = { name, protocol, family, endpoints, sessionAffinity };
+	const { name, family, endpoints, sessionAffinity } = servicePort;
+	const port: RelayedPort = { name, family, endpoints, sessionAffinity };
 	return JSON.stringify(port);
 }
 

@@ -16,8 +16,9 @@ export type CreateBalancer = (
 /**
  * A ServicePort as one worker serves it.
  *
- * It stays the text that it came as until there is a client: most ServicePorts of a big cluster never have
- * one on most nodes, and thousands that come at once must hold up nobody.
+ * It stays the text that it came as until there is a client, a failure that another worker tells of, or one to share
+ * session affinity with: most ServicePorts of a big cluster have none of that on most nodes, and thousands that come at
+ * once must hold up nobody.
  */
 export class ServedPort {
 	readonly listener: number;
@@ -44,8 +45,11 @@ export class ServedPort {
 		return this.#fds;
 	}
 
-	addSockets(fds: readonly number[]): void {
-		this.#fds = [...this.#fds, ...fds];
+	/** @returns those that it did not have: a worker may be told of a socket twice when it takes another's place. */
+	addSockets(fds: readonly number[]): readonly number[] {
+		const added = fds.filter((fd) => !this.#fds.includes(fd));
+		this.#fds = [...this.#fds, ...added];
+		return added;
 	}
 
 	get port(): RelayedPort {
@@ -60,7 +64,7 @@ export class ServedPort {
 		return this.#balancer ?? this.#begin(undefined);
 	}
 
-	/** Has it share session affinity with another from the first client on. */
+	/** Has it share session affinity with another, where it has had no client yet. */
 	joinWith(sibling: ServedPort): void {
 		if (this.#balancer === undefined) this.#begin(sibling.balancer);
 	}
@@ -74,6 +78,8 @@ export class ServedPort {
 
 	/** What another worker has found out. */
 	note(endpointKey: string, news: EndpointNews): void {
+		// That one answers is no news to who knows of no failure.
+		if (this.#balancer === undefined && news === "answered") return;
 		this.balancer.note(endpointKey, news);
 	}
 

@@ -23,6 +23,6 @@ export class SharedTurn implements Turn {
 		return Atomics.compareExchange(this.#turns, this.#index, from, to) === from;
 	}
 
-	/** Nothing: one who comes late must not move the others, and where it began was anywhere. */
+	/** Nothing: one who comes late must not move the others, and a turn that began anywhere still is. */
 	restart(): void {}
 }

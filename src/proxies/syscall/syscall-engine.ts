@@ -11,7 +11,7 @@ import { DescriptorBudget, planDescriptors, tellDescriptors } from "../descripto
 import { readDescriptorLimit } from "../descriptor-limit.ts";
 import type { EngineStats, LiveConnection, ReconcileOutcome, RelayEngine } from "../engine.ts";
 import { type EngineOptions, maxFlowsOf, requireFamily } from "../engine-options.ts";
-import type { ListenTarget, ServicePortListener } from "../listener.ts";
+import type { ListenTarget, RelayedPort, ServicePortListener } from "../listener.ts";
 import { ListenerTable } from "../listener-table.ts";
 import { PortAllocator } from "../port-allocator.ts";
 import { TcpFaults } from "../tcp-faults.ts";
@@ -229,7 +229,7 @@ interface WorkerListenerParts {
 	readonly id: number;
 	readonly proxyPort: Port;
 	readonly listenAddress: IpAddress | undefined;
-	update(servicePort: ServicePort): void;
+	update(servicePort: RelayedPort): void;
 	close(): void;
 }
 
@@ -248,7 +248,7 @@ class WorkerListener implements ServicePortListener {
 		this.#parts = parts;
 	}
 
-	update(servicePort: ServicePort): void {
+	update(servicePort: RelayedPort): void {
 		this.#parts.update(servicePort);
 	}
 

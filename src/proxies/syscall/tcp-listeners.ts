@@ -40,12 +40,12 @@ export class TcpListeners {
 		const served =
 			this.#served.get(listener) ?? new ServedPort(listener, turn, text, this.#host.createBalancer);
 		this.#served.set(listener, served);
-		served.addSockets(fds);
+		const added = served.addSockets(fds);
 		served.update(text);
 		const other = sibling === undefined ? undefined : this.#served.get(sibling);
 		if (other !== undefined) served.joinWith(other);
 		const acceptor = new TcpAcceptor(served, this.#acceptorHost);
-		for (const fd of fds) this.#host.poller.add(fd, EPOLLIN, acceptor);
+		for (const fd of added) this.#host.poller.add(fd, EPOLLIN, acceptor);
 	}
 
 	/** Does nothing where it is none of these. */

@@ -128,7 +128,8 @@ export class TcpWorker {
 		const { clock, settings, teller } = this.#parts;
 		return createBalancer({
 			now: () => clock.monotonicMs(),
-			random: Math.random,
+			// A rotation that is shared begins where the engine has put it.
+			random: () => 0,
 			turn: new SharedTurn(settings.shared.turns, turn),
 			onAffinityEviction: () => teller.happened("client-forgotten", clock.monotonicMs()),
 			maxAffinityClients: settings.maxAffinityClients,

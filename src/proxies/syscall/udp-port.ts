@@ -1,8 +1,7 @@
-import { EPOLLIN } from "../../system/libc.ts";
 import type { ServicePortListener, UdpRelay } from "../listener.ts";
 import type { PollHandler } from "./poller.ts";
 import type { ServedPort } from "./served-port.ts";
-import { UdpSocket, type UdpSocketHost } from "./udp-socket.ts";
+import { UDP_EVENTS, UdpSocket, type UdpSocketHost } from "./udp-socket.ts";
 
 /** A socket that has had a datagram. */
 interface Awake {
@@ -31,15 +30,12 @@ export class UdpPort implements PollHandler {
 	 */
 	open(fds: readonly number[], text: string): void {
 		this.update(text);
-		this.served.addSockets(fds);
-		for (const fd of fds) this.#host.poller.add(fd, EPOLLIN, this);
+		for (const fd of this.served.addSockets(fds)) this.#host.poller.add(fd, UDP_EVENTS, this);
 	}
 
 	/** The first datagram is there. */
-	onEvents(fd: number): void {
+	onEvents(fd: number, events: number): void {
 		const { served } = this;
-		// The poller goes on to tell that the datagram is there, and tells the socket from now on.
-		this.#host.poller.remove(fd);
 		const socket = new UdpSocket(this.#host, fd);
 		const { balancer } = served;
 		const listener = this.#relay.adopt(
@@ -49,6 +45,7 @@ export class UdpPort implements PollHandler {
 		);
 		this.#awake ??= new Map();
 		this.#awake.set(fd, { socket, listener });
+		socket.onEvents(fd, events);
 	}
 
 	/** @param text of writeRelayedPort. */

@@ -24,7 +24,7 @@ import { SocketAddress } from "./socket-address.ts";
 import { connectDatagramSocket } from "./udp-sockets.ts";
 
 /** Told again and again while something is there: one call is read for each event, so that a flood holds up nobody else. */
-const UDP_EVENTS = EPOLLIN;
+export const UDP_EVENTS: number = EPOLLIN;
 const NO_SOCKET = -1;
 
 /** So many turns in a row with an event of a flow's socket, and many datagrams are read at a time. */
@@ -61,12 +61,12 @@ export class UdpSocket implements DatagramSocket, PollHandler, CallOwner {
 	#onError: (error: Error) => void = () => {};
 	#onConnect: () => void = () => {};
 
-	/** @param fd of a bound socket, which stays its owner's; undefined: to be opened by {@link connect}. */
+	/** @param fd of a bound socket that is polled already and stays its owner's; undefined: to be opened by {@link connect}. */
 	constructor(host: UdpSocketHost, fd?: number) {
 		this.#host = host;
 		this.#isListener = fd !== undefined;
 		this.#fd = fd ?? NO_SOCKET;
-		if (fd !== undefined) host.poller.add(fd, UDP_EVENTS, this);
+		if (fd !== undefined) host.poller.handOver(fd, this);
 	}
 
 	on(...[event, listener]: DatagramListener): void {

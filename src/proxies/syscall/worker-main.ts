@@ -16,8 +16,8 @@ import { UdpWorker } from "./udp-worker.ts";
 
 /*
  * One worker: a thread whose event loop never turns, since it waits in epoll. Messages are looked for when
- * the eventfd says that there are some, a few between two waits, so that thousands of changed Services
- * hold up no connection.
+ * the eventfd says that there are some, a few between two waits until there are none, so that thousands of
+ * changed Services hold up no connection.
  */
 
 /** Messages that are read between two waits for events. */
@@ -67,7 +67,7 @@ const udp = new UdpWorker(
 		},
 		clock,
 		createBalancer: () => {
-			throw new TypeError("Cannot choose without a listener's options");
+			throw new TypeError("Cannot choose here: each listener is opened with its balancer");
 		},
 		nextId: () => worker.newId(),
 		repeat: (periodMs, run) => worker.repeat(periodMs, run),

@@ -1,9 +1,11 @@
+import { MAX_TURN } from "../../balancing/round-robin.ts";
 import type { ConnectionInterest, ConnectionRecord } from "../../services/connection-record.ts";
 import type { Protocol, ServicePort } from "../../services/service-port.ts";
 import { Backoff } from "../../shared/backoff.ts";
 import { close } from "../../system/libc.ts";
 import { DROP_REASONS, type DropReason } from "../drop-reason.ts";
 import type { EngineHooks, LiveConnection } from "../engine.ts";
+import type { RelayedPort } from "../listener.ts";
 import type { TcpFault } from "../tcp-faults.ts";
 import type { UdpFault } from "../udp-faults.ts";
 import {
@@ -19,9 +21,6 @@ import { WorkerHandle, type WorkerHandleOptions } from "./worker-handle.ts";
 
 /** Rotations that may be shared; a ServicePort beyond shares one with another, which is only less even. */
 const MAX_TURNS = 65_536;
-
-/** A rotation begins below it: more than any list is long, and far from what an Int32Array holds. */
-const MAX_FIRST_TURN = 2 ** 30;
 
 /** A worker that dies at once again and again must not take the whole processor. */
 const RESTART_AFTER_MS = { initialMs: 100, maxMs: 5_000, factor: 2, jitter: 0 };
@@ -148,11 +147,15 @@ export class Workers {
 	 * @param sibling the listener that it shares session affinity with.
 	 * @returns the listener's number.
 	 */
-	open(servicePort: ServicePort, fds: readonly number[], sibling: number | undefined): number {
+	open(
+		servicePort: RelayedPort & Pick<ServicePort, "protocol">,
+		fds: readonly number[],
+		sibling: number | undefined,
+	): number {
 		const id = this.#nextListener;
 		this.#nextListener += 1;
 		// Rotations begin anywhere, so that nodes and Services differ.
-		this.shared.turns[id % MAX_TURNS] = Math.floor(Math.random() * MAX_FIRST_TURN);
+		this.shared.turns[id % MAX_TURNS] = Math.floor(Math.random() * MAX_TURN);
 		const shares = this.#deal(id, fds, sibling);
 		const moved = Promise.resolve();
 		const { protocol } = servicePort;
@@ -163,7 +166,7 @@ export class Workers {
 		return id;
 	}
 
-	update(id: number, servicePort: ServicePort): void {
+	update(id: number, servicePort: RelayedPort): void {
 		const served = this.#served.get(id);
 		if (served === undefined) return;
 		served.servicePort = writeRelayedPort(servicePort);
@@ -190,7 +193,10 @@ export class Workers {
 	 */
 	async #gather(served: Served): Promise<void> {
 		const { id, fds } = served;
-		const [[owner, share] = [0, []], ...others] = served.shares;
+		const lone = this.#workerOf(served.sibling);
+		// Where the other one of its port is, so that they can share.
+		const inOrder = [...served.shares].sort(([a], [b]) => Number(b === lone) - Number(a === lone));
+		const [[owner, share] = [0, []], ...others] = inOrder;
 		served.shares = new Map([[owner, fds]]);
 		await Promise.all(others.map(async ([worker]) => await this.#handles[worker]?.release(id)));
 		const rest = fds.filter((fd) => !share.includes(fd));
@@ -256,9 +262,14 @@ export class Workers {
 		fds: readonly number[],
 		sibling: number | undefined,
 	): ReadonlyMap<number, readonly number[]> {
-		const [lone] = this.#served.get(sibling ?? -1)?.shares.keys() ?? [];
-		if (fds.length === 1) return new Map([[lone ?? id % this.count, fds]]);
+		if (fds.length === 1) return new Map([[this.#workerOf(sibling) ?? id % this.count, fds]]);
 		return new Map(fds.map((fd, index) => [index % this.count, [fd]]));
+	}
+
+	/** The one that has a listener, or the first of those; undefined where there is no such listener. */
+	#workerOf(listener: number | undefined): number | undefined {
+		const [first] = this.#served.get(listener ?? -1)?.shares.keys() ?? [];
+		return first;
 	}
 
 	#openAt(worker: number, served: Served, fds: readonly number[]): void {

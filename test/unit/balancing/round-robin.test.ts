@@ -1,5 +1,6 @@
 import { describe, expect, test as it } from "vitest";
-import { RoundRobin, type Turn } from "../../../src/balancing/round-robin.ts";
+import { MAX_TURN, RoundRobin, type Turn } from "../../../src/balancing/round-robin.ts";
+import { SharedTurn } from "../../../src/proxies/syscall/shared-turn.ts";
 import { anEndpoint, endpoints, times } from "./builders.ts";
 
 const anyRank = () => 0;
@@ -12,6 +13,13 @@ function aRotation(random = 0, ...numbers: number[]) {
 		return endpoint === undefined ? undefined : Number(endpoint.address.split(".")[2]);
 	};
 	return { rotation, next };
+}
+
+/** One that somebody else has too, from this place on. */
+function aSharedTurn(first: number): Turn {
+	const turn = new SharedTurn(new Int32Array(new SharedArrayBuffer(4)), 0);
+	turn.set(first);
+	return turn;
 }
 
 describe("RoundRobin", () => {
@@ -56,18 +64,7 @@ describe("RoundRobin", () => {
 	});
 
 	it("goes on where the others are, when it joins a rotation", () => {
-		let turn = 7;
-		const shared: Turn = {
-			get: () => turn,
-			set: (to) => {
-				turn = to;
-			},
-			move: (from, to) => {
-				if (turn === from) turn = to;
-				return turn === to;
-			},
-			restart: () => {},
-		};
+		const shared = aSharedTurn(7);
 		const first = new RoundRobin(() => 0, shared);
 		first.update(endpoints(1, 2, 3));
 		const taken = () => first.next(anyRank)?.key;
@@ -76,6 +73,26 @@ describe("RoundRobin", () => {
 		late.update(endpoints(1, 2, 3));
 		expect(late.next(anyRank)).toEqual(anEndpoint(1));
 		expect(first.next(anyRank)).toEqual(anEndpoint(2));
+	});
+
+	it("that is shared is anywhere again when others take the place of all", () => {
+		const shared = aSharedTurn(7);
+		const rotation = new RoundRobin(() => 0, shared);
+		rotation.update(endpoints(1));
+		rotation.next(anyRank);
+		rotation.update(endpoints(2, 3, 4));
+		// 8 of 3: were the place kept and not the turn, it would be the first on every node.
+		expect(rotation.next(anyRank)).toEqual(anEndpoint(4));
+	});
+
+	it("goes round far beyond any list", () => {
+		const shared = aSharedTurn(MAX_TURN - 2);
+		const rotation = new RoundRobin(() => 0, shared);
+		rotation.update(endpoints(1, 2, 3));
+		const taken = times(6, () => Number(rotation.next(anyRank)?.address.split(".")[2]));
+		// 2 ** 30 - 2 is 2 modulo 3.
+		expect(taken).toEqual([3, 1, 2, 3, 1, 2]);
+		expect(shared.get()).toBeLessThan(MAX_TURN);
 	});
 
 	it("takes the lowest rank and, among equals, the one whose turn it is", () => {

@@ -8,6 +8,7 @@ import { Poller } from "../../../../src/proxies/syscall/poller.ts";
 import { close, EPOLLET, EPOLLIN, pipe } from "../../../../src/system/libc.ts";
 
 const AT_ONCE_MS = 0;
+const EEXIST = 17;
 
 describe("a descriptor's number that is used again", () => {
 	let poller: Poller;
@@ -85,5 +86,18 @@ describe("a descriptor's number that is used again", () => {
 		after.write();
 		poller.wait(AT_ONCE_MS);
 		expect(told).toEqual(["after"]);
+	});
+
+	it("is told to the one before where it cannot be added again", () => {
+		const first = polled("first");
+		const second = { onEvents: () => told.push("second") };
+		expect(poller.add(first.readFd, EPOLLIN, second)).toBe(-EEXIST);
+		first.write();
+		poller.wait(AT_ONCE_MS);
+		expect(told).toEqual(["first"]);
+		poller.handOver(first.readFd, second);
+		first.write();
+		poller.wait(AT_ONCE_MS);
+		expect(told).toEqual(["first", "second"]);
 	});
 });

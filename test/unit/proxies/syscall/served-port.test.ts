@@ -30,8 +30,8 @@ describe("a ServicePort that a worker serves", () => {
 	it("is as it was told, without where its clients dial", () => {
 		for (const endpoints of [[], [FIRST, SECOND]]) {
 			const servicePort = aServicePort({ endpoints, sessionAffinity: BY_CLIENT });
-			const { name, protocol, family, sessionAffinity } = servicePort;
-			const told = { name, protocol, family, endpoints, sessionAffinity };
+			const { name, family, sessionAffinity } = servicePort;
+			const told = { name, family, endpoints, sessionAffinity };
 			expect(readRelayedPort(writeRelayedPort(servicePort))).toEqual(told);
 			expect(aPort(servicePort).served.port).toEqual(told);
 		}
@@ -58,13 +58,22 @@ describe("a ServicePort that a worker serves", () => {
 	});
 
 	it("remembers what another worker has found out before its first client", () => {
-		const { served } = aPort(aServicePort({ endpoints: [FIRST, SECOND] }));
+		const { served, made } = aPort(aServicePort({ endpoints: [FIRST, SECOND] }));
+		served.note(FIRST.key, "answered");
+		expect(made).toEqual([]);
 		served.note(FIRST.key, "failed");
 		expect(failingOf([served])).toEqual(new Map([[7, [FIRST.key]]]));
 		expect(served.balancer.pick(CLIENT)?.endpoint).toEqual(SECOND);
 	});
 
-	it("shares a client's endpoint with the other one of its port, whichever has a client first", () => {
+	it("takes each socket once", () => {
+		const { served } = aPort(aServicePort());
+		expect(served.addSockets([5, 6])).toEqual([5, 6]);
+		expect(served.addSockets([6, 7])).toEqual([7]);
+		expect(served.fds).toEqual([5, 6, 7]);
+	});
+
+	it("shares a client's endpoint with the other one of its port", () => {
 		const both = aServicePort({ endpoints: [FIRST, SECOND], sessionAffinity: BY_CLIENT });
 		const { served } = aPort(both);
 		const other = aPort(aServicePort({ endpoints: [SECOND], sessionAffinity: BY_CLIENT })).served;

@@ -126,6 +126,30 @@ describe("Workers", () => {
 		expect(started).toHaveLength(1);
 	});
 
+	it("gather a listener's sockets where the other one of its port is, when both are to know their clients", async () => {
+		const { workers, started } = someWorkers(3);
+		const byClient = aServicePort({ sessionAffinity: { type: "ClientIP", timeoutMs: 1_000 } });
+		const local = workers.open(byClient, [-1], undefined);
+		workers.update(local, aServicePort());
+		const cluster = workers.open(aServicePort({ pool: "local" }), [-2, -3, -4], local);
+		const toldOf = (listener: number) =>
+			started.flatMap(({ told, settings }) =>
+				told.some((message) => message.kind === "update" && message.listener === listener)
+					? [settings.index]
+					: [],
+			);
+		for (const { told } of started) told.length = 0;
+		workers.update(local, byClient);
+		workers.update(cluster, byClient);
+		await workers.settle();
+		expect(toldOf(cluster)).toEqual(toldOf(local));
+		expect(toldOf(cluster)).toEqual([1]);
+		expect(started[1]?.told.filter(({ kind }) => kind === "open")).toMatchObject([
+			{ listener: cluster, fds: [-2, -4] },
+		]);
+		await workers.stop();
+	});
+
 	it("have room in turn where connections of several wait", () => {
 		const { workers, started } = someWorkers(3);
 		workers.shared.waiting.set([3, 1, 0, 2]);
