@@ -20,13 +20,6 @@ const PROGRAM = new URL(
 	import.meta.url,
 );
 
-/**
- * What is new in a worker's heap may grow so far before what has ended is removed. Little is left of it then, as a rule,
- * and what is has to be copied while connections wait: the default of 16 MB makes pauses of 10 ms and more when thousands
- * of Services come at once.
- */
-const MAX_YOUNG_MB = 1;
-
 /** A worker that has not answered for so long is stuck, or has died meanwhile. */
 const ANSWER_MS = 5_000;
 
@@ -63,12 +56,7 @@ export class WorkerHandle {
 		if (this.#wakeFd < 0) throw systemError("eventfd", this.#wakeFd);
 		const settings: WorkerSettings = { ...options.settings, wakeFd: this.#wakeFd };
 		try {
-			this.#worker = new Worker(PROGRAM, {
-				workerData: settings,
-				stdout: false,
-				stderr: false,
-				resourceLimits: { maxYoungGenerationSizeMb: MAX_YOUNG_MB },
-			});
+			this.#worker = new Worker(PROGRAM, { workerData: settings, stdout: false, stderr: false });
 		} catch (error) {
 			close(this.#wakeFd);
 			throw error;
