@@ -3,14 +3,38 @@ import type { Endpoint } from "../services/service-port.ts";
 /** Turns are below this and a list's length: an Int32Array holds them. */
 export const MAX_TURN: number = 2 ** 30;
 
+/** Index of each endpoint of a list, by its key. */
+export type Places = ReadonlyMap<string, number>;
+
 /** A place in a rotation, which several threads may share. */
 export interface Turn {
 	get(): number;
-	set(turn: number): void;
 	/** @returns false, and changes nothing, when it is not `from` any more. */
 	move(from: number, to: number): boolean;
-	/** None of the endpoints that were in rotation is left; there are so many others. */
-	restart(count: number): void;
+	/** Another list has taken the place of this one. */
+	follow(before: readonly Endpoint[], after: Places): void;
+}
+
+export function placesOf(endpoints: readonly Endpoint[]): Places {
+	return new Map(endpoints.map((endpoint, index) => [endpoint.key, index]));
+}
+
+/**
+ * The turn in a list that has changed: that of the endpoint whose turn it was, or of the first of those after it that is
+ * left.
+ *
+ * @returns undefined where none is left.
+ */
+export function turnAfter(
+	turn: number,
+	before: readonly Endpoint[],
+	after: Places,
+): number | undefined {
+	for (let step = 0; step < before.length; step += 1) {
+		const place = after.get(before[(turn + step) % before.length]?.key ?? "");
+		if (place !== undefined) return turn - (turn % after.size) + place;
+	}
+	return undefined;
 }
 
 /** Begins somewhere, so that nodes and Services differ. */
@@ -27,17 +51,13 @@ class OwnTurn implements Turn {
 		return this.#turn;
 	}
 
-	set(turn: number): void {
-		this.#turn = turn;
-	}
-
 	move(_from: number, to: number): boolean {
 		this.#turn = to;
 		return true;
 	}
 
-	restart(count: number): void {
-		this.#turn = Math.floor(this.#random() * count);
+	follow(before: readonly Endpoint[], after: Places): void {
+		this.#turn = turnAfter(this.#turn, before, after) ?? Math.floor(this.#random() * after.size);
 	}
 }
 
@@ -49,13 +69,14 @@ class OwnTurn implements Turn {
  */
 export class RoundRobin {
 	#endpoints: readonly Endpoint[] = [];
-	#places: ReadonlyMap<string, number> = new Map();
+	#places: Places = new Map();
 	/** Counted on and on: modulo the length of the list, the index of the endpoint whose turn it is. */
 	readonly #turn: Turn;
 
 	/**
 	 * @param random uniform in [0, 1): where a rotation of its own starts.
-	 * @param turn of all who share this rotation; they are to have the same endpoints.
+	 * @param turn of all who share this rotation; they are to have the same endpoints, and whoever gives them those moves it
+	 *   when they change.
 	 */
 	constructor(random: () => number, turn: Turn = new OwnTurn(random)) {
 		this.#turn = turn;
@@ -68,17 +89,10 @@ export class RoundRobin {
 	/** @param endpoints each key once. */
 	update(endpoints: readonly Endpoint[]): void {
 		if (endpoints === this.#endpoints) return;
-		const before = this.#inTurn();
+		const before = this.#endpoints;
 		this.#endpoints = endpoints;
-		this.#places = new Map(endpoints.map((endpoint, index) => [endpoint.key, index]));
-		const kept = before.find((endpoint) => this.#places.has(endpoint.key));
-		if (kept === undefined) {
-			this.#turn.restart(endpoints.length);
-		} else {
-			const turn = this.#turn.get();
-			const place = this.#places.get(kept.key) ?? 0;
-			this.#turn.set(turn - (turn % endpoints.length) + place);
-		}
+		this.#places = placesOf(endpoints);
+		this.#turn.follow(before, this.#places);
 	}
 
 	get endpoints(): readonly Endpoint[] {
@@ -127,11 +141,5 @@ export class RoundRobin {
 			bestStep = step;
 		}
 		return bestStep;
-	}
-
-	/** The list from the endpoint on whose turn it is. */
-	#inTurn(): Endpoint[] {
-		const turn = this.#turn.get() % Math.max(1, this.#endpoints.length);
-		return [...this.#endpoints.slice(turn), ...this.#endpoints.slice(0, turn)];
 	}
 }

@@ -1,4 +1,5 @@
-import type { Turn } from "../../balancing/round-robin.ts";
+import { type Places, type Turn, turnAfter } from "../../balancing/round-robin.ts";
+import type { Endpoint } from "../../services/service-port.ts";
 
 /** Whose turn it is, over all workers that serve a ServicePort. */
 export class SharedTurn implements Turn {
@@ -14,15 +15,21 @@ export class SharedTurn implements Turn {
 		return Atomics.load(this.#turns, this.#index);
 	}
 
-	set(turn: number): void {
-		Atomics.store(this.#turns, this.#index, turn);
-	}
-
 	/** @returns false, and changes nothing, when another thread has moved it since. */
 	move(from: number, to: number): boolean {
 		return Atomics.compareExchange(this.#turns, this.#index, from, to) === from;
 	}
 
-	/** Nothing: one who comes late must not move the others, and a turn that began anywhere still is. */
-	restart(): void {}
+	/** Nothing: {@link keepPlace} is done once, and not by each worker when it comes to it. */
+	follow(): void {}
+
+	/** For whoever gives all workers another list: the turn stays with its endpoint. Where none is left, it is anywhere. */
+	keepPlace(before: readonly Endpoint[], after: Places): void {
+		for (;;) {
+			const turn = this.get();
+			const kept = turnAfter(turn, before, after);
+			// A worker may have picked meanwhile.
+			if (kept === undefined || this.move(turn, kept)) return;
+		}
+	}
 }

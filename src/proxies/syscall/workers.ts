@@ -1,6 +1,6 @@
-import { MAX_TURN } from "../../balancing/round-robin.ts";
+import { MAX_TURN, placesOf } from "../../balancing/round-robin.ts";
 import type { ConnectionInterest, ConnectionRecord } from "../../services/connection-record.ts";
-import type { Protocol, ServicePort } from "../../services/service-port.ts";
+import type { Endpoint, Protocol, ServicePort } from "../../services/service-port.ts";
 import { Backoff } from "../../shared/backoff.ts";
 import { close } from "../../system/libc.ts";
 import { DROP_REASONS, type DropReason } from "../drop-reason.ts";
@@ -17,6 +17,7 @@ import {
 } from "./messages.ts";
 import { OWN_PORTS_BYTES } from "./own-ports.ts";
 import { writeRelayedPort } from "./relayed-port.ts";
+import { SharedTurn } from "./shared-turn.ts";
 import { WorkerHandle, type WorkerHandleOptions } from "./worker-handle.ts";
 
 /** Rotations that may be shared; a ServicePort beyond shares one with another, which is only less even. */
@@ -71,6 +72,8 @@ interface Served {
 	readonly protocol: Protocol;
 	/** Of writeRelayedPort. */
 	servicePort: string;
+	/** Those in it. */
+	endpoints: readonly Endpoint[];
 	readonly sibling: number | undefined;
 	/** By worker. */
 	shares: ReadonlyMap<number, readonly number[]>;
@@ -158,9 +161,10 @@ export class Workers {
 		this.shared.turns[id % MAX_TURNS] = Math.floor(Math.random() * MAX_TURN);
 		const shares = this.#deal(id, fds, sibling);
 		const moved = Promise.resolve();
-		const { protocol } = servicePort;
+		const { protocol, endpoints } = servicePort;
 		const text = writeRelayedPort(servicePort);
-		const served: Served = { id, fds, protocol, servicePort: text, sibling, shares, moved };
+		const told = { protocol, servicePort: text, endpoints };
+		const served: Served = { id, fds, ...told, sibling, shares, moved };
 		this.#served.set(id, served);
 		for (const [worker, share] of shares) this.#openAt(worker, served, share);
 		return id;
@@ -170,6 +174,12 @@ export class Workers {
 		const served = this.#served.get(id);
 		if (served === undefined) return;
 		served.servicePort = writeRelayedPort(servicePort);
+		const { endpoints } = servicePort;
+		if (endpoints !== served.endpoints) {
+			const turn = new SharedTurn(this.shared.turns, id % MAX_TURNS);
+			turn.keepPlace(served.endpoints, placesOf(endpoints));
+			served.endpoints = endpoints;
+		}
 		const isOfClients = servicePort.sessionAffinity.type !== "None";
 		if (isOfClients && served.shares.size > 1) served.moved = this.#move(served);
 		for (const worker of served.shares.keys()) {

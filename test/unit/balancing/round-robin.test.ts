@@ -1,5 +1,5 @@
 import { describe, expect, test as it } from "vitest";
-import { MAX_TURN, RoundRobin, type Turn } from "../../../src/balancing/round-robin.ts";
+import { MAX_TURN, placesOf, RoundRobin } from "../../../src/balancing/round-robin.ts";
 import { SharedTurn } from "../../../src/proxies/syscall/shared-turn.ts";
 import { anEndpoint, endpoints, times } from "./builders.ts";
 
@@ -16,10 +16,8 @@ function aRotation(random = 0, ...numbers: number[]) {
 }
 
 /** One that somebody else has too, from this place on. */
-function aSharedTurn(first: number): Turn {
-	const turn = new SharedTurn(new Int32Array(new SharedArrayBuffer(4)), 0);
-	turn.set(first);
-	return turn;
+function aSharedTurn(first: number): SharedTurn {
+	return new SharedTurn(new Int32Array(new SharedArrayBuffer(4)).fill(first), 0);
 }
 
 describe("RoundRobin", () => {
@@ -83,6 +81,21 @@ describe("RoundRobin", () => {
 		rotation.update(endpoints(2, 3, 4));
 		// 8 of 3: were the place kept and not the turn, it would be the first on every node.
 		expect(rotation.next(anyRank)).toEqual(anEndpoint(4));
+	});
+
+	it("that is shared keeps its place when the list changes, whoever comes to the change first", () => {
+		for (let first = 0; first < 12; first += 1) {
+			const shared = aSharedTurn(first);
+			const [early, late] = [new RoundRobin(() => 0, shared), new RoundRobin(() => 0, shared)];
+			const lists = { before: endpoints(1, 2, 3, 4), after: endpoints(2, 3, 4, 5, 6) };
+			for (const rotation of [early, late]) rotation.update(lists.before);
+			const next = first % 4 === 0 ? 2 : (first % 4) + 1;
+			shared.keepPlace(lists.before, placesOf(lists.after));
+			early.update(lists.after);
+			expect(early.next(anyRank)).toEqual(anEndpoint(next));
+			late.update(lists.after);
+			expect(late.next(anyRank)).toEqual(anEndpoint(next === 6 ? 2 : next + 1));
+		}
 	});
 
 	it("goes round far beyond any list", () => {

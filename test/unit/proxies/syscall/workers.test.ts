@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test as it, vi } from "vitest"
 import type { ToWorker } from "../../../../src/proxies/syscall/messages.ts";
 import type { WorkerHandleOptions } from "../../../../src/proxies/syscall/worker-handle.ts";
 import { Workers } from "../../../../src/proxies/syscall/workers.ts";
-import { aServicePort } from "../builders.ts";
+import { anEndpointAt, aServicePort } from "../builders.ts";
 
 beforeEach(() => {
 	vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
@@ -97,6 +97,20 @@ describe("Workers", () => {
 		const begun = new Set(workers.shared.turns.subarray(1, 21));
 		expect(begun.size).toBeGreaterThan(10);
 		expect(Math.min(...begun)).toBeGreaterThanOrEqual(0);
+		await workers.stop();
+	});
+
+	it("keep a rotation's place when endpoints change", async () => {
+		const { workers } = someWorkers(2);
+		const endpoints = [1, 2, 3, 4].map((port) => anEndpointAt("10.2.1.2", port));
+		const id = workers.open(aServicePort({ endpoints }), [-1, -2], undefined);
+		workers.shared.turns[id] = 402;
+		workers.update(id, aServicePort({ endpoints: endpoints.slice(1) }));
+		// It was the third one's turn, which is the second of three now.
+		expect((workers.shared.turns[id] ?? 0) % 3).toBe(1);
+		workers.update(id, aServicePort({ endpoints: [] }));
+		workers.update(id, aServicePort({ endpoints }));
+		expect(workers.shared.turns[id]).toBeGreaterThan(300);
 		await workers.stop();
 	});
 
