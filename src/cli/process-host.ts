@@ -71,7 +71,7 @@ export function processHost(early: Set<string>): Host {
 }
 
 function hostLook() {
-	return { runner: createCommandRunner(process), readTextFile: readTextFileIfAny };
+	return { runner: createCommandRunner({ env: process.env }), readTextFile: readTextFileIfAny };
 }
 
 /** Loaded only for `run`: it brings the whole program with it. */

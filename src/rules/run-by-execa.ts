@@ -20,6 +20,7 @@ export async function runByExeca(
 	const subprocess = execa(file, args, {
 		input,
 		env,
+		extendEnv: false,
 		reject: false,
 		stripFinalNewline: false,
 		maxBuffer: MAX_OUTPUT_LENGTH,

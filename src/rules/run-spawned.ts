@@ -1,5 +1,4 @@
-import { accessSync, constants } from "node:fs";
-import { delimiter, join } from "node:path";
+import { delimiter, isAbsolute, join } from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { errorCode } from "../shared/errors.ts";
 import { toError } from "./command-error.ts";
@@ -12,10 +11,15 @@ import {
 	type RunOptions,
 } from "./run-options.ts";
 
-/** Starts a program from the file at this path, without a shell; system/spawn.ts does. @throws the system's error. */
+/**
+ * Starts a program from the file at this path, without a shell; system/spawn.ts does.
+ *
+ * @param argv its own name, and its arguments.
+ * @throws the system's error.
+ */
 export type SpawnProgram = (
 	path: string,
-	args: readonly string[],
+	argv: readonly string[],
 	env: Readonly<Record<string, string>>,
 ) => StartedProgram;
 
@@ -49,7 +53,7 @@ export async function runSpawned(
 		toCommandError(file, { ...stopsOf(stoppedFor), ...more }, stderr);
 	let program: StartedProgram;
 	try {
-		program = spawn(findProgram(file, env["PATH"] ?? ""), args, env);
+		program = spawnFromPath(spawn, file, args, env);
 	} catch (cause) {
 		throw failed({ cause }, "");
 	}
@@ -124,19 +128,33 @@ function splitLines(
 	};
 }
 
-/** As execvp looks for it, but never in the working folder. @throws the system's error where there is none. */
-function findProgram(file: string, path: string): string {
-	if (file.includes("/")) return file;
+/**
+ * From the first folder of PATH where it can be run, as execvp does it, but never from the working folder, and a script
+ * has to say what runs it.
+ *
+ * @throws the system's error where there is none.
+ */
+function spawnFromPath(
+	spawn: SpawnProgram,
+	file: string,
+	args: readonly string[],
+	env: Readonly<Record<string, string>>,
+): StartedProgram {
+	const argv = [file, ...args];
+	if (file.includes("/")) return spawn(file, argv, env);
+	const folders = (env["PATH"] ?? "").split(delimiter).filter((folder) => isAbsolute(folder));
 	let denied: Error | undefined;
-	for (const folder of path.split(delimiter)) {
-		if (folder === "") continue;
-		const candidate = join(folder, file);
+	for (const folder of folders) {
 		try {
-			accessSync(candidate, constants.X_OK);
-			return candidate;
+			return spawn(join(folder, file), argv, env);
 		} catch (error) {
+			if (!isOfOneFolder(error)) throw error;
 			if (errorCode(error) === "EACCES") denied ??= toError(error);
 		}
 	}
 	throw denied ?? Object.assign(new Error(`spawn ${file} ENOENT`), { code: "ENOENT" });
+}
+
+function isOfOneFolder(error: unknown): boolean {
+	return ["ENOENT", "ENOTDIR", "EACCES"].includes(errorCode(error) ?? "");
 }

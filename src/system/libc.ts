@@ -2,10 +2,10 @@ import { arch } from "node:process";
 import koffi from "koffi";
 
 /*
- * System calls of Linux through koffi, and nothing but them: the only file that knows koffi.
+ * System calls of Linux and posix_spawn through koffi, and nothing but them: the only file that knows koffi.
  *
- * Every call returns what the kernel returned, or -errno where it failed: no call throws, and none
- * allocates. Buffers that are passed must stay alive until the call returns, which they do by themselves.
+ * Every call returns what the kernel returned, or -errno where it failed: no call throws, and none but
+ * posixSpawn allocates. Buffers that are passed must stay alive until the call returns, which they do by themselves.
  * Layouts are those of x86-64 and arm64, both little-endian with 64-bit pointers.
  */
 
@@ -14,7 +14,7 @@ const library = koffi.load(null);
 
 const errno = koffi.errno;
 
-/** @param definition of a function that returns -1 and sets errno when it fails. */
+/** @param definition of a function that returns -1 and sets errno when it fails; posix_spawn's return the error's number. */
 function call(definition: string): (...args: unknown[]) => number {
 	const native: (...args: unknown[]) => number = library.func(definition);
 	return native;
@@ -157,7 +157,8 @@ const eight = Buffer.alloc(8);
 /** posix_spawn_file_actions_t has 80 bytes in glibc and musl, posix_spawnattr_t 336, sigset_t 128. */
 const spawnActions = Buffer.alloc(128);
 const spawnAttributes = Buffer.alloc(512);
-const signals = Buffer.alloc(128);
+const noSignals = Buffer.alloc(128);
+const allSignals = Buffer.alloc(128);
 
 /** What a call reads from or writes to. */
 export type Memory = Uint8Array | Uint32Array | Int32Array;
@@ -406,28 +407,31 @@ export function posixSpawn(
 	stdio: readonly [number, number, number],
 ): number {
 	// These return an error's number instead of setting errno.
+	raw.sigemptyset(noSignals);
+	raw.sigfillset(allSignals);
+	const flags = POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
 	raw.spawnAttributesInit(spawnAttributes);
-	raw.spawnAttributesSetFlags(
-		spawnAttributes,
-		POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF,
-	);
-	raw.sigemptyset(signals);
-	raw.spawnAttributesSetMask(spawnAttributes, signals);
-	raw.sigfillset(signals);
-	raw.spawnAttributesSetDefault(spawnAttributes, signals);
-	let error = raw.spawnActionsInit(spawnActions);
-	for (const [target, fd] of stdio.entries()) {
-		if (error === 0) error = raw.spawnActionsAddDup2(spawnActions, fd, target);
+	raw.spawnActionsInit(spawnActions);
+	try {
+		const error =
+			raw.spawnAttributesSetFlags(spawnAttributes, flags) ||
+			raw.spawnAttributesSetMask(spawnAttributes, noSignals) ||
+			raw.spawnAttributesSetDefault(spawnAttributes, allSignals) ||
+			raw.spawnActionsAddDup2(spawnActions, stdio[0], 0) ||
+			raw.spawnActionsAddDup2(spawnActions, stdio[1], 1) ||
+			raw.spawnActionsAddDup2(spawnActions, stdio[2], 2) ||
+			raw.posixSpawn(
+				int,
+				path,
+				spawnActions,
+				spawnAttributes,
+				[...argv, null],
+				[...environment, null],
+			);
+		return error === 0 ? (int[0] ?? 0) : -error;
+	} finally {
+		raw.spawnActionsDestroy(spawnActions);
 	}
-	if (error === 0) {
-		const lists = [
-			[...argv, null],
-			[...environment, null],
-		];
-		error = raw.posixSpawn(int, path, spawnActions, spawnAttributes, ...lists);
-	}
-	raw.spawnActionsDestroy(spawnActions);
-	return error === 0 ? (int[0] ?? 0) : -error;
 }
 
 /** Does not wait. @param status gets how it ended. @returns 0 while the program runs, then its number, once. */

@@ -1,13 +1,12 @@
-import { once } from "node:events";
 import { Socket } from "node:net";
 import { blockingPipe, close, posixSpawn, waitpidNow } from "./libc.ts";
-import { must, systemError } from "./system-error.ts";
+import { must } from "./system-error.ts";
 
 /** A program that has closed its output ends in a moment; it is looked after so often, and less and less. */
 const FIRST_LOOK_MS = 1;
 const LAST_LOOK_MS = 50;
 
-/** How a program ended: one of both is defined. */
+/** How a program ended: one of both is defined, where it is known. */
 export interface ProgramEnd {
 	readonly exitStatus: number | undefined;
 	/** The number of the signal that ended it. */
@@ -18,10 +17,19 @@ export interface SpawnedProgram {
 	readonly stdin: Socket;
 	readonly stdout: Socket;
 	readonly stderr: Socket;
-	/** Resolves when both outputs are closed, at either end, and it has ended. */
+	/** Resolves when both outputs are closed, which takes that they are read or destroyed, and it has ended. */
 	readonly ended: Promise<ProgramEnd>;
 	/** Ends it by SIGKILL, with all that it has started and that is in its group still. */
 	kill(): void;
+}
+
+const UNKNOWN_END: ProgramEnd = { exitStatus: undefined, signal: undefined };
+
+/** Those that run: they end with this process, so that none of them does later what is out of date by then. */
+const running = new Set<Spawned>();
+
+function endAll(): void {
+	for (const program of running) program.kill();
 }
 
 /**
@@ -29,32 +37,45 @@ export interface SpawnedProgram {
  *
  * Node forks for each program, which copies the tables of all memory that the process has: on a machine of two cores
  * 17 ms at 300 MB, in which this thread does nothing else, and after which every other thread pays for each page that
- * it writes to first: pauses of 2 to 15 ms. posix_spawn lets the new process use our memory until it has its own: 1 ms
+ * it writes to first: pauses of 1 to 15 ms. posix_spawn lets the new process use our memory until it has its own: 1 ms
  * and no such pause.
  *
  * @param path of the file; PATH is not looked at.
- * @param args without the program's own name.
+ * @param argv its own name, and its arguments.
  * @throws the system's error; nothing is open then.
  */
 export function spawnProgram(
 	path: string,
-	args: readonly string[],
+	argv: readonly string[],
 	env: Readonly<Record<string, string>>,
 ): SpawnedProgram {
-	const argv = [path, ...args];
 	const environment = Object.entries(env).map(([name, value]) => `${name}=${value}`);
 	// A program would see what is before it.
-	const cut = [...argv, ...environment].find((text) => text.includes("\0"));
+	const cut = [path, ...argv, ...environment].find((text) => text.includes("\0"));
 	if (cut !== undefined) throw new TypeError(`Cannot pass on a null byte: ${JSON.stringify(cut)}`);
+	const { pid, ends } = start(path, argv, environment);
+	const program = new Spawned(pid, ends);
+	if (running.size === 0) process.on("exit", endAll);
+	running.add(program);
+	return program;
+}
+
+/** A program, and our ends of its pipes. */
+interface Started {
+	readonly pid: number;
+	readonly ends: readonly [number, number, number];
+}
+
+function start(path: string, argv: readonly string[], environment: readonly string[]): Started {
 	const opened: number[] = [];
 	try {
 		const [inputEnd, input] = openPipe(opened);
 		const [output, outputEnd] = openPipe(opened);
 		const [errors, errorsEnd] = openPipe(opened);
-		const ends = [inputEnd, outputEnd, errorsEnd] as const;
-		const pid = must("posix_spawn", posixSpawn(path, argv, environment, ends));
-		for (const end of ends) close(end);
-		return new Spawned(pid, input, output, errors);
+		const theirs = [inputEnd, outputEnd, errorsEnd] as const;
+		const pid = must("posix_spawn", posixSpawn(path, argv, environment, theirs));
+		for (const end of theirs) close(end);
+		return { pid, ends: [input, output, errors] };
 	} catch (error) {
 		for (const fd of opened) close(fd);
 		throw error;
@@ -79,7 +100,7 @@ class Spawned implements SpawnedProgram {
 	/** Its number may be another program's. */
 	#isOver: boolean = false;
 
-	constructor(pid: number, input: number, output: number, errors: number) {
+	constructor(pid: number, [input, output, errors]: Started["ends"]) {
 		this.#pid = pid;
 		this.stdin = new Socket({ fd: input, readable: false, writable: true });
 		this.stdout = new Socket({ fd: output, readable: true, writable: false });
@@ -96,8 +117,14 @@ class Spawned implements SpawnedProgram {
 		try {
 			process.kill(-this.#pid, "SIGKILL");
 		} catch {
-			// It has ended by itself, and waits to be looked after.
+			// All of them have ended: it waits to be looked after.
 		}
+	}
+
+	#over(): void {
+		this.#isOver = true;
+		running.delete(this);
+		if (running.size === 0) process.off("exit", endAll);
 	}
 
 	async #end(): Promise<ProgramEnd> {
@@ -106,10 +133,10 @@ class Spawned implements SpawnedProgram {
 		for (let waitMs = FIRST_LOOK_MS; ; waitMs = Math.min(LAST_LOOK_MS, waitMs * 2)) {
 			const result = waitpidNow(this.#pid, status);
 			if (result !== 0) {
-				this.#isOver = true;
+				this.#over();
 				this.stdin.destroy();
-				if (result < 0) throw systemError("waitpid", result);
-				return readStatus(status[0] ?? 0);
+				// ECHILD, at most: nobody knows how it ended.
+				return result < 0 ? UNKNOWN_END : readStatus(status[0] ?? 0);
 			}
 			// oxlint-disable-next-line no-await-in-loop -- this is the wait
 			await new Promise((resolve) => setTimeout(resolve, waitMs));
@@ -117,8 +144,12 @@ class Spawned implements SpawnedProgram {
 	}
 }
 
+/** Whatever error comes before. */
 async function closed(stream: Socket): Promise<void> {
-	if (!stream.closed) await once(stream, "close");
+	if (stream.closed) return;
+	const { promise, resolve } = Promise.withResolvers<void>();
+	stream.once("close", resolve);
+	await promise;
 }
 
 /** What `WIFEXITED` and the others of wait(2) read. */

@@ -87,7 +87,7 @@ export function rulesLabProblem(variant: Variant, family: IpFamily = "ipv4"): st
 }
 
 function inNamespace(name: string): CommandRunner {
-	const inner = createCommandRunner(process);
+	const inner = createCommandRunner({ env: process.env });
 	return {
 		run: (file: string, args: readonly string[], options: RunOptions) =>
 			inner.run("ip", ["netns", "exec", name, file, ...args], options),

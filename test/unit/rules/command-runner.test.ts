@@ -1,3 +1,6 @@
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, expect, test as it } from "vitest";
 import { createCommandRunner } from "../../../src/rules/command-runner.ts";
 import type { SpawnProgram } from "../../../src/rules/run-spawned.ts";
@@ -28,6 +31,17 @@ const SHORT_OF_DESCRIPTORS = `
 	console.log(JSON.stringify({ outcomes, lost: readdirSync("/proc/self/fd").length - before }));
 `;
 
+/** Exits while a program runs that would make a file a second later; says that it runs. */
+const EXITS_MEANWHILE = `
+	const [, url, file, spawn] = process.argv;
+	const loadSpawn = spawn === undefined ? undefined : async () => (await import(spawn)).spawnProgram;
+	const { createCommandRunner } = await import(url);
+	const onLine = () => process.exit(1);
+	const options = { signal: new AbortController().signal, timeoutMs: 10_000, onLine };
+	await createCommandRunner({ env: process.env, loadSpawn })
+		.run("sh", ["-c", 'echo up; sleep 1; echo late > "$0"', file], options);
+`;
+
 /** Both ways of starting programs do the same. */
 const WAYS: readonly (readonly [string, (() => Promise<SpawnProgram>) | undefined])[] = [
 	["by Node", undefined],
@@ -36,6 +50,9 @@ const WAYS: readonly (readonly [string, (() => Promise<SpawnProgram>) | undefine
 
 describe.each(WAYS)("a program that is started %s", (_way, loadSpawn) => {
 	const runner = createCommandRunner({ env: process.env, loadSpawn });
+	const url = new URL("../../../src/rules/command-runner.ts", import.meta.url).href;
+	const spawnUrl =
+		loadSpawn === undefined ? [] : [new URL("../../../src/system/spawn.ts", import.meta.url).href];
 
 	it("run() gives input to the program and returns what it printed", async () => {
 		const output = await runner.run("cat", [], { ...limits, input: "one\ntwo\n" });
@@ -79,6 +96,52 @@ describe.each(WAYS)("a program that is started %s", (_way, loadSpawn) => {
 		const output = await runner.run("sh", ["-c", 'echo "$LC_ALL $1"', "sh", "$(id)"], limits);
 
 		expect(output.stdout).toBe("C $(id)\n");
+	});
+
+	it("run() shows the program what iptables reads, and nothing else of ours", async () => {
+		const given = { XTABLES_LOCKFILE: "/run/other.lock", SECRET: "s", HOME: "/root", PATH: "/bin" };
+		const output = await createCommandRunner({ env: given, loadSpawn }).run("env", [], limits);
+
+		expect(new Set(output.stdout.trim().split("\n"))).toEqual(
+			new Set([
+				"XTABLES_LOCKFILE=/run/other.lock",
+				"LC_ALL=C",
+				expect.stringMatching(/^PATH=\/bin:/),
+			]),
+		);
+	});
+
+	it("run() goes on to the next folder of PATH where it cannot be run from one", async () => {
+		const folder = mkdtempSync(join(tmpdir(), "kup-path-"));
+		const at = (name: string) => join(folder, name);
+		for (const name of ["folder", "denied", "broken"]) mkdirSync(at(name));
+		mkdirSync(at("folder/env"));
+		writeFileSync(at("denied/env"), "#!/bin/sh\n", { mode: 0o644 });
+		writeFileSync(at("broken/env"), "#!/no/such/shell\n", { mode: 0o755 });
+		const path = [at("folder"), at("denied"), at("broken")].join(":");
+		const output = await createCommandRunner({ env: { PATH: path }, loadSpawn })
+			.run("env", [], limits)
+			.finally(() => rmSync(folder, { recursive: true }));
+
+		expect(output.stdout).toContain(path);
+	});
+
+	it("a program ends when we do", async () => {
+		const folder = mkdtempSync(join(tmpdir(), "kup-exit-"));
+		const node = [
+			process.execPath,
+			"--input-type=module",
+			"-e",
+			EXITS_MEANWHILE,
+			url,
+			join(folder, "late"),
+		];
+		await runner.run("env", [...node, ...spawnUrl], limits).catch(() => {});
+		await new Promise((resolve) => setTimeout(resolve, 1_500));
+		const left = readdirSync(folder);
+		rmSync(folder, { recursive: true });
+
+		expect(left).toEqual([]);
 	});
 
 	it("run() finds the programs of root without root's PATH", async () => {

@@ -16,7 +16,7 @@ async function outcomeOf(program: SpawnedProgram) {
 
 /** Runs a script of the shell, which is what this test speaks to programs. */
 const script = (lines: string, env: Record<string, string> = {}) =>
-	outcomeOf(spawnProgram("/bin/sh", ["-c", lines], { PATH: "/usr/bin:/bin", ...env }));
+	outcomeOf(spawnProgram("/bin/sh", ["sh", "-c", lines], { PATH: "/usr/bin:/bin", ...env }));
 
 /** What this process has open: pipes, files and all. */
 const openNow = () => {
@@ -95,12 +95,14 @@ describe("a program that is started without a fork", () => {
 	});
 
 	it("is not passed on a null byte, behind which it would see nothing", () => {
-		expect(() => spawnProgram("/bin/echo", ["one\0two"], {})).toThrow('null byte: "one\\u0000two"');
+		expect(() => spawnProgram("/bin/echo", ["echo", "one\0two"], {})).toThrow(
+			'null byte: "one\\u0000two"',
+		);
 		expect(() => spawnProgram("/bin/echo", [], { NAME: "\0" })).toThrow("null byte");
 	});
 
 	it("can be killed at any time, and once it has ended nothing else is", async () => {
-		const program = spawnProgram("/bin/sleep", ["60"], {});
+		const program = spawnProgram("/bin/sleep", ["sleep", "60"], {});
 		program.kill();
 		expect(await outcomeOf(program)).toMatchObject({ exitStatus: undefined, signal: 9 });
 		program.kill();
