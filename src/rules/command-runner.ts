@@ -1,5 +1,3 @@
-import { describeError } from "../shared/errors.ts";
-import { requireDescriptors } from "../shared/require-descriptors.ts";
 import { CommandError } from "./command-error.ts";
 import { runByExeca } from "./run-by-execa.ts";
 import type { CommandOutput, RunOptions } from "./run-options.ts";
@@ -54,17 +52,8 @@ export function createCommandRunner(runnerOptions: CommandRunnerOptions): Comman
 		async run(file, args, options) {
 			const spawn = await loadSpawn?.();
 			if (options.signal.aborted) throw new CommandError("COMMAND_CANCELED", { file });
-			requireDescriptorsFor(file);
 			if (spawn === undefined) return await runByExeca(file, args, options, childEnv);
 			return await runSpawned(spawn, file, args, options, childEnv);
 		},
 	};
-}
-
-function requireDescriptorsFor(file: string): void {
-	try {
-		requireDescriptors();
-	} catch (cause) {
-		throw new CommandError("COMMAND_FAILED", { file, stderr: describeError(cause), cause });
-	}
 }

@@ -1,4 +1,6 @@
 import { execa } from "execa";
+import { describeError } from "../shared/errors.ts";
+import { requireDescriptors } from "../shared/require-descriptors.ts";
 import { CommandError } from "./command-error.ts";
 import { toCommandError } from "./failed-command.ts";
 import { LineSplitter } from "./line-splitter.ts";
@@ -17,6 +19,7 @@ export async function runByExeca(
 	env: Readonly<Record<string, string>>,
 ): Promise<CommandOutput> {
 	const { input = "", signal, timeoutMs, onLine } = options;
+	requireDescriptorsFor(file);
 	const subprocess = execa(file, args, {
 		input,
 		env,
@@ -57,5 +60,13 @@ export async function runByExeca(
 	} finally {
 		clearTimeout(limit);
 		signal.removeEventListener("abort", onAbort);
+	}
+}
+
+function requireDescriptorsFor(file: string): void {
+	try {
+		requireDescriptors();
+	} catch (cause) {
+		throw new CommandError("COMMAND_FAILED", { file, stderr: describeError(cause), cause });
 	}
 }
