@@ -27,10 +27,9 @@ const UNKNOWN_END: ProgramEnd = { exitStatus: undefined, signal: undefined };
 
 /** Those that run: they end with this process, so that none of them does later what is out of date by then. */
 const running = new Set<Spawned>();
-
-function endAll(): void {
+process.on("exit", () => {
 	for (const program of running) program.kill();
-}
+});
 
 /**
  * Starts a program without a copy of this process.
@@ -53,11 +52,7 @@ export function spawnProgram(
 	// A program would see what is before it.
 	const cut = [path, ...argv, ...environment].find((text) => text.includes("\0"));
 	if (cut !== undefined) throw new TypeError(`Cannot pass on a null byte: ${JSON.stringify(cut)}`);
-	const { pid, ends } = start(path, argv, environment);
-	const program = new Spawned(pid, ends);
-	if (running.size === 0) process.on("exit", endAll);
-	running.add(program);
-	return program;
+	return new Spawned(start(path, argv, environment));
 }
 
 /** A program, and our ends of its pipes. */
@@ -97,11 +92,10 @@ class Spawned implements SpawnedProgram {
 	readonly stderr: Socket;
 	readonly ended: Promise<ProgramEnd>;
 	readonly #pid: number;
-	/** Its number may be another program's. */
-	#isOver: boolean = false;
 
-	constructor(pid: number, [input, output, errors]: Started["ends"]) {
+	constructor({ pid, ends: [input, output, errors] }: Started) {
 		this.#pid = pid;
+		running.add(this);
 		this.stdin = new Socket({ fd: input, readable: false, writable: true });
 		this.stdout = new Socket({ fd: output, readable: true, writable: false });
 		this.stderr = new Socket({ fd: errors, readable: true, writable: false });
@@ -113,18 +107,13 @@ class Spawned implements SpawnedProgram {
 	}
 
 	kill(): void {
-		if (this.#isOver) return;
+		// Its number may be another program's.
+		if (!running.has(this)) return;
 		try {
 			process.kill(-this.#pid, "SIGKILL");
 		} catch {
 			// All of them have ended: it waits to be looked after.
 		}
-	}
-
-	#over(): void {
-		this.#isOver = true;
-		running.delete(this);
-		if (running.size === 0) process.off("exit", endAll);
 	}
 
 	async #end(): Promise<ProgramEnd> {
@@ -133,7 +122,7 @@ class Spawned implements SpawnedProgram {
 		for (let waitMs = FIRST_LOOK_MS; ; waitMs = Math.min(LAST_LOOK_MS, waitMs * 2)) {
 			const result = waitpidNow(this.#pid, status);
 			if (result !== 0) {
-				this.#over();
+				running.delete(this);
 				this.stdin.destroy();
 				// ECHILD, at most: nobody knows how it ended.
 				return result < 0 ? UNKNOWN_END : readStatus(status[0] ?? 0);
