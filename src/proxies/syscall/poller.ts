@@ -73,11 +73,6 @@ export class Poller implements CallOwner {
 		return result;
 	}
 
-	/** Its events are told to another one from now on. */
-	handOver(fd: number, handler: PollHandler): void {
-		this.#handlers[fd] = handler;
-	}
-
 	/** The same with the next calls that are made. */
 	addSoon(fd: number, events: number, handler: LatePollHandler): void {
 		this.#calls.epollAdd(this.#epollFd, fd, events, this.#expect(fd, handler), this);
@@ -89,6 +84,11 @@ export class Poller implements CallOwner {
 		if (result < 0 && handler !== undefined && "onNotPolled" in handler) {
 			handler.onNotPolled(fd, result);
 		}
+	}
+
+	/** Its events are told to another one from now on. */
+	handOver(fd: number, handler: PollHandler): void {
+		this.#handlers[fd] = handler;
 	}
 
 	/** No event of it is told any more; it stays open. */

@@ -37,15 +37,14 @@ export class TcpListeners {
 
 	/** Serves a ServicePort at these listening sockets, too. */
 	open({ listener, turn, fds, servicePort: text, sibling }: OpenMessage): void {
-		const served =
-			this.#served.get(listener) ?? new ServedPort(listener, turn, text, this.#host.createBalancer);
+		const before = this.#served.get(listener);
+		before?.update(text);
+		const served = before ?? new ServedPort(listener, turn, text, this.#host.createBalancer);
 		this.#served.set(listener, served);
-		const added = served.addSockets(fds);
-		served.update(text);
 		const other = sibling === undefined ? undefined : this.#served.get(sibling);
 		if (other !== undefined) served.joinWith(other);
 		const acceptor = new TcpAcceptor(served, this.#acceptorHost);
-		for (const fd of added) this.#host.poller.add(fd, EPOLLIN, acceptor);
+		for (const fd of served.addSockets(fds)) this.#host.poller.add(fd, EPOLLIN, acceptor);
 	}
 
 	/** Does nothing where it is none of these. */

@@ -23,13 +23,8 @@ export class UdpPort implements PollHandler {
 		this.#host = host;
 	}
 
-	/**
-	 * At these sockets, too.
-	 *
-	 * @param text of writeRelayedPort.
-	 */
-	open(fds: readonly number[], text: string): void {
-		this.update(text);
+	/** At these sockets, too. */
+	open(fds: readonly number[]): void {
 		for (const fd of this.served.addSockets(fds)) this.#host.poller.add(fd, UDP_EVENTS, this);
 	}
 

@@ -32,17 +32,14 @@ export class UdpWorker {
 
 	/** Serves a ServicePort at these bound sockets, too. */
 	open({ listener, turn, fds, servicePort: text, sibling }: OpenMessage): void {
-		const port =
-			this.#served.get(listener) ??
-			new UdpPort(
-				new ServedPort(listener, turn, text, this.#createBalancer),
-				this.relay,
-				this.#host,
-			);
+		const before = this.#served.get(listener);
+		before?.update(text);
+		const served = before?.served ?? new ServedPort(listener, turn, text, this.#createBalancer);
+		const port = before ?? new UdpPort(served, this.relay, this.#host);
 		this.#served.set(listener, port);
-		port.open(fds, text);
+		port.open(fds);
 		const other = sibling === undefined ? undefined : this.#served.get(sibling);
-		if (other !== undefined) port.served.joinWith(other.served);
+		if (other !== undefined) served.joinWith(other.served);
 	}
 
 	/** Does nothing where it is none of this half's. */
