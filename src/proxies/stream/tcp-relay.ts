@@ -10,8 +10,8 @@ import type {
 	RelayContext,
 	ServicePortListener,
 } from "../listener.ts";
+import { NodeFaults } from "../node-faults.ts";
 import { TcpAdmission } from "../tcp-admission.ts";
-import { TcpFaults } from "../tcp-faults.ts";
 import { dial, refuse } from "./dial.ts";
 import { type AcceptedClient, TcpConnection, type TcpConnectionHost } from "./tcp-connection.ts";
 import { openTcpListener } from "./tcp-listener.ts";
@@ -44,14 +44,14 @@ export class TcpRelay implements ProtocolRelay {
 	readonly #host: TcpConnectionHost;
 	readonly #connections = new Set<TcpConnection>();
 	readonly #sweepTimer: NodeJS.Timeout;
-	readonly #faults: TcpFaults;
+	readonly #faults: NodeFaults;
 	#overloadRefusals = 0;
 	#onEmpty: (() => void)[] = [];
 
 	constructor(context: RelayContext, options: TcpRelayOptions) {
 		const { clock, budget } = context;
 		this.#context = context;
-		this.#faults = new TcpFaults(options.log, clock);
+		this.#faults = new NodeFaults(options.log, clock);
 		this.#admission = new TcpAdmission({
 			budget,
 			waitingRoom: new DescriptorBudget(options.maxWaiting),

@@ -9,7 +9,7 @@ import type { Protocol } from "../../services/service-port.ts";
 import { DROP_REASONS } from "../drop-reason.ts";
 import type { LiveConnection } from "../engine.ts";
 import type { UdpLimits } from "../listener.ts";
-import type { TcpFault } from "../tcp-faults.ts";
+import type { NodeFault } from "../node-faults.ts";
 import type { UdpFault } from "../udp-faults.ts";
 
 /** What the thread of the engine and its workers say to each other; all of it can be cloned. */
@@ -140,7 +140,7 @@ export type FromWorker =
 export type ConnectionEvent =
 	| { readonly start: ConnectionStart }
 	| { readonly record: ConnectionRecord }
-	| { readonly fault: TcpFault }
+	| { readonly fault: NodeFault }
 	| { readonly udpFault: UdpFault }
 	/** Session affinity forgot a client. */
 	| "client-forgotten";

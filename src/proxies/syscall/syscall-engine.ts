@@ -13,8 +13,8 @@ import type { EngineStats, LiveConnection, ReconcileOutcome, RelayEngine } from 
 import { type EngineOptions, maxFlowsOf, requireFamily } from "../engine-options.ts";
 import type { ListenTarget, RelayedPort, ServicePortListener } from "../listener.ts";
 import { ListenerTable } from "../listener-table.ts";
+import { NodeFaults } from "../node-faults.ts";
 import { PortAllocator } from "../port-allocator.ts";
-import { TcpFaults } from "../tcp-faults.ts";
 import { UdpFaults } from "../udp-faults.ts";
 import { setOwnPort } from "./own-ports.ts";
 import { findRingProblem } from "./ring-self-test.ts";
@@ -47,7 +47,7 @@ class SyscallEngine implements RelayEngine {
 	readonly #ports: PortAllocator;
 	readonly #workers: Workers;
 	readonly #listeners: ListenerTable;
-	readonly #faults: TcpFaults;
+	readonly #faults: NodeFaults;
 	readonly #udpFaults: UdpFaults;
 	readonly #affinity: AffinityEvictions;
 	readonly #failures: WorkerFailures;
@@ -82,7 +82,7 @@ class SyscallEngine implements RelayEngine {
 			onUdpFault: (fault) => this.#udpFaults.happened(fault),
 			onClientForgotten: () => this.#affinity.happened(),
 		});
-		this.#faults = new TcpFaults(log, clock);
+		this.#faults = new NodeFaults(log, clock);
 		this.#udpFaults = new UdpFaults(log, clock, () => this.#workers.counter("udpFlows"));
 		this.#affinity = new AffinityEvictions(log, clock);
 		this.#failures = new WorkerFailures(log, clock);

@@ -16,8 +16,8 @@ import { codeOf } from "../../system/system-error.ts";
 import { DescriptorBudget } from "../descriptor-budget.ts";
 import type { LiveConnection } from "../engine.ts";
 import { LocalAddresses } from "../local-addresses.ts";
+import type { NodeFaultKind } from "../node-faults.ts";
 import { TcpAdmission } from "../tcp-admission.ts";
-import type { TcpFaultKind } from "../tcp-faults.ts";
 import { CallQueue, MAX_QUEUED_CALLS } from "./call-queue.ts";
 import { Deadlines } from "./deadlines.ts";
 import { IoRing } from "./io-ring.ts";
@@ -304,7 +304,7 @@ export class TcpWorker {
 		this.#counters.set("waiting", this.#admission.waiting);
 	}
 
-	#fault(kind: TcpFaultKind, text: string, fields: object): void {
+	#fault(kind: NodeFaultKind, text: string, fields: object): void {
 		const { teller, clock } = this.#parts;
 		teller.happened({ fault: { kind, text, fields } }, clock.monotonicMs());
 	}

@@ -3,7 +3,7 @@ import type { EndpointNews } from "../../balancing/pick.ts";
 import { close, eventfd, signalEventfd } from "../../system/libc.ts";
 import { systemError } from "../../system/system-error.ts";
 import type { EngineHooks } from "../engine.ts";
-import type { TcpFault } from "../tcp-faults.ts";
+import type { NodeFault } from "../node-faults.ts";
 import type { UdpFault } from "../udp-faults.ts";
 import type {
 	Answers,
@@ -28,7 +28,7 @@ export interface WorkerHandleOptions {
 	readonly hooks: EngineHooks;
 	/** It has found out something of an endpoint. */
 	onNews(listener: number, endpointKey: string, news: EndpointNews): void;
-	onFault(fault: TcpFault): void;
+	onFault(fault: NodeFault): void;
 	onUdpFault(fault: UdpFault): void;
 	onClientForgotten(): void;
 	/** There is room for one of the connections that wait, in whichever worker. */

@@ -6,7 +6,7 @@ import { close } from "../../system/libc.ts";
 import { DROP_REASONS, type DropReason } from "../drop-reason.ts";
 import type { EngineHooks, LiveConnection } from "../engine.ts";
 import type { RelayedPort } from "../listener.ts";
-import type { TcpFault } from "../tcp-faults.ts";
+import type { NodeFault } from "../node-faults.ts";
 import type { UdpFault } from "../udp-faults.ts";
 import {
 	COUNTER_COUNT,
@@ -47,7 +47,7 @@ export interface WorkersOptions {
 	/** The highest number that a descriptor may have. */
 	readonly maxDescriptor: number;
 	readonly hooks: EngineHooks;
-	onFault(fault: TcpFault): void;
+	onFault(fault: NodeFault): void;
 	onUdpFault(fault: UdpFault): void;
 	/** Session affinity forgot a client. */
 	onClientForgotten(): void;

@@ -2,7 +2,7 @@ import type { Clock } from "../shared/clock.ts";
 import type { Log } from "../shared/log.ts";
 import { RecurringFailure } from "../shared/recurring.ts";
 
-/** What goes wrong with TCP connections on this node's side, as operators are told. */
+/** What goes wrong on this node's side with listeners and TCP connections, as operators are told. */
 const TEXTS = {
 	paused: {
 		failing: "accepting paused: new connections wait for others to end",
@@ -16,30 +16,30 @@ const TEXTS = {
 	},
 } as const;
 
-export type TcpFaultKind = keyof typeof TEXTS;
+export type NodeFaultKind = keyof typeof TEXTS;
 
-export interface TcpFault {
-	readonly kind: TcpFaultKind;
+export interface NodeFault {
+	readonly kind: NodeFaultKind;
 	/** What went wrong, as a person would want to read it. */
 	readonly text: string;
 	readonly fields: object;
 }
 
 /** Logs each kind of fault when it begins and when it is over, however many there are. */
-export class TcpFaults {
-	readonly #failures: ReadonlyMap<TcpFaultKind, RecurringFailure>;
+export class NodeFaults {
+	readonly #failures: ReadonlyMap<NodeFaultKind, RecurringFailure>;
 
 	constructor(log: Log, clock: Clock) {
 		this.#failures = new Map(
 			Object.entries(TEXTS).map(([kind, texts]) => [
 				// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the keys of TEXTS
-				kind as TcpFaultKind,
+				kind as NodeFaultKind,
 				new RecurringFailure({ log, clock, ...texts }),
 			]),
 		);
 	}
 
-	happened({ kind, text, fields }: TcpFault): void {
+	happened({ kind, text, fields }: NodeFault): void {
 		this.#failures.get(kind)?.failed(text, fields);
 	}
 
