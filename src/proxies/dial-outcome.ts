@@ -1,6 +1,6 @@
 import type { DialOutcome } from "../services/connection-record.ts";
 
-/** What each error of connect(2) says; what is not here says "unreachable". */
+/** What each error of connect(2) says, and of having the socket watched (ENOSPC: epoll's watches are used up); what is not here says "unreachable". */
 const OUTCOMES: Readonly<Record<string, "refused" | "timeout" | "local-error">> = {
 	ECONNREFUSED: "refused",
 	ECONNRESET: "refused",
@@ -9,6 +9,7 @@ const OUTCOMES: Readonly<Record<string, "refused" | "timeout" | "local-error">> 
 	ENFILE: "local-error",
 	ENOBUFS: "local-error",
 	ENOMEM: "local-error",
+	ENOSPC: "local-error",
 	EAGAIN: "local-error",
 	EADDRINUSE: "local-error",
 	EADDRNOTAVAIL: "local-error",

@@ -10,6 +10,10 @@ const TEXTS = {
 	},
 	refused: { failing: "connections refused", recovered: "no connection refused any more" },
 	accept: { failing: "accepting fails", recovered: "accepting works again" },
+	unwatched: {
+		failing: "listeners are not watched for want of memory or epoll watches: their clients wait",
+		recovered: "all listeners are watched again",
+	},
 	local: {
 		failing: "dialing fails for want of descriptors, local ports or memory",
 		recovered: "dialing works again",

@@ -1,18 +1,14 @@
 import type { EndpointNews } from "../../balancing/pick.ts";
 import { EPOLLIN } from "../../system/libc.ts";
+import type { ListenerWatch, WatchedSocket } from "./listener-watch.ts";
 import type { OpenMessage } from "./messages.ts";
-import type { Poller } from "./poller.ts";
 import { type CreateBalancer, failingOf, ServedPort } from "./served-port.ts";
 import { SocketAddress } from "./socket-address.ts";
 import { TcpAcceptor, type TcpAcceptorHost } from "./tcp-acceptor.ts";
 
-/** A listener whose accepting failed rests so long: what lacked may be there again. */
-const FAULT_PAUSE_MS = 100;
-
 export interface TcpListenersHost {
-	readonly poller: Poller;
+	readonly watch: ListenerWatch;
 	readonly createBalancer: CreateBalancer;
-	after(durationMs: number, run: () => void): void;
 	/** @param from to be read before this returns. */
 	onAccepted(served: ServedPort, fd: number, from: SocketAddress): void;
 	onAcceptFault(served: ServedPort, code: string): void;
@@ -30,7 +26,7 @@ export class TcpListeners {
 		this.#acceptorHost = {
 			address,
 			onAccepted: (served, fd) => host.onAccepted(served, fd, address),
-			onClosed: (listenFd) => host.poller.remove(listenFd),
+			onClosed: (listenFd) => host.watch.end(listenFd),
 			onFault: (acceptor, listenFd, code) => this.#onFault(acceptor, listenFd, code),
 		};
 	}
@@ -44,7 +40,7 @@ export class TcpListeners {
 		const other = sibling === undefined ? undefined : this.#served.get(sibling);
 		if (other !== undefined) served.joinWith(other);
 		const acceptor = new TcpAcceptor(served, this.#acceptorHost);
-		for (const fd of served.addSockets(fds)) this.#host.poller.add(fd, EPOLLIN, acceptor);
+		for (const fd of served.addSockets(fds)) this.#host.watch.begin(watched(fd, acceptor));
 	}
 
 	/** Does nothing where it is none of these. */
@@ -65,7 +61,7 @@ export class TcpListeners {
 		const served = this.#served.get(listener);
 		if (served === undefined) return;
 		this.#served.delete(listener);
-		for (const fd of served.fds) this.#host.poller.remove(fd);
+		for (const fd of served.fds) this.#host.watch.end(fd);
 	}
 
 	releaseAll(): void {
@@ -73,12 +69,11 @@ export class TcpListeners {
 	}
 
 	#onFault(acceptor: TcpAcceptor, fd: number, code: string): void {
-		const { served } = acceptor;
-		this.#host.onAcceptFault(served, code);
-		this.#host.poller.remove(fd);
-		this.#host.after(FAULT_PAUSE_MS, () => {
-			const isServed = this.#served.get(served.listener) === served;
-			if (isServed) this.#host.poller.add(fd, EPOLLIN, acceptor);
-		});
+		this.#host.onAcceptFault(acceptor.served, code);
+		this.#host.watch.pause(watched(fd, acceptor));
 	}
+}
+
+function watched(fd: number, acceptor: TcpAcceptor): WatchedSocket {
+	return { fd, events: EPOLLIN, handler: acceptor, served: acceptor.served };
 }

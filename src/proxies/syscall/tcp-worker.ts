@@ -21,6 +21,7 @@ import { TcpAdmission } from "../tcp-admission.ts";
 import { CallQueue, MAX_QUEUED_CALLS } from "./call-queue.ts";
 import { Deadlines } from "./deadlines.ts";
 import { IoRing } from "./io-ring.ts";
+import { ListenerWatch } from "./listener-watch.ts";
 import type { WorkerSettings } from "./messages.ts";
 import { isOwnPort } from "./own-ports.ts";
 import { PipePool } from "./pipe-pool.ts";
@@ -56,6 +57,8 @@ export interface TcpWorkerParts {
 /** All that one thread relays: its listeners, its connections and what they share. */
 export class TcpWorker {
 	readonly listeners: TcpListeners;
+	/** Of the sockets that clients come to. */
+	readonly watch: ListenerWatch;
 	readonly poller: Poller;
 	/** What waits to be done by few calls. */
 	readonly calls: CallQueue;
@@ -102,6 +105,11 @@ export class TcpWorker {
 			onRoom: () => parts.onRoom(),
 		});
 		this.#host = this.#createHost();
+		this.watch = new ListenerWatch({
+			poller: this.poller,
+			after: (durationMs, run) => this.#host.after(durationMs, run),
+			onUnwatched: ({ port }, code) => this.#fault("unwatched", code, { service: port.name }),
+		});
 		this.listeners = this.#createListeners();
 		this.#sweepLater();
 	}
@@ -230,9 +238,8 @@ export class TcpWorker {
 
 	#createListeners(): TcpListeners {
 		return new TcpListeners({
-			poller: this.poller,
+			watch: this.watch,
 			createBalancer: this.createBalancer,
-			after: (durationMs, run) => this.#host.after(durationMs, run),
 			onAccepted: (served, fd, from) => this.#onAccepted(served, fd, from),
 			onAcceptFault: ({ port }, code) => this.#fault("accept", code, { service: port.name }),
 		});

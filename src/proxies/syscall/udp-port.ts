@@ -1,4 +1,5 @@
 import type { ServicePortListener, UdpRelay } from "../listener.ts";
+import type { ListenerWatch } from "./listener-watch.ts";
 import type { PollHandler } from "./poller.ts";
 import type { ServedPort } from "./served-port.ts";
 import { UDP_EVENTS, UdpSocket, type UdpSocketHost } from "./udp-socket.ts";
@@ -14,18 +15,23 @@ export class UdpPort implements PollHandler {
 	readonly served: ServedPort;
 	readonly #relay: UdpRelay;
 	readonly #host: UdpSocketHost;
+	readonly #watch: ListenerWatch;
 	/** By descriptor. */
 	#awake: Map<number, Awake> | undefined;
 
-	constructor(served: ServedPort, relay: UdpRelay, host: UdpSocketHost) {
+	constructor(served: ServedPort, relay: UdpRelay, host: UdpSocketHost, watch: ListenerWatch) {
 		this.served = served;
 		this.#relay = relay;
 		this.#host = host;
+		this.#watch = watch;
 	}
 
 	/** At these sockets, too. */
 	open(fds: readonly number[]): void {
-		for (const fd of this.served.addSockets(fds)) this.#host.poller.add(fd, UDP_EVENTS, this);
+		const { served } = this;
+		for (const fd of served.addSockets(fds)) {
+			this.#watch.begin({ fd, events: UDP_EVENTS, handler: this, served });
+		}
 	}
 
 	/** The first datagram is there. */
@@ -54,7 +60,7 @@ export class UdpPort implements PollHandler {
 		for (const fd of this.served.fds) {
 			const awake = this.#awake?.get(fd);
 			if (awake === undefined) {
-				this.#host.poller.remove(fd);
+				this.#watch.end(fd);
 			} else {
 				awake.socket.release();
 				awake.listener.close();

@@ -1,5 +1,6 @@
 import { ipFamilyOf, parseIpAddress } from "../../services/address.ts";
 import {
+	close,
 	EAGAIN,
 	EPOLLERR,
 	EPOLLIN,
@@ -86,9 +87,13 @@ export class UdpSocket implements DatagramSocket, PollHandler, CallOwner {
 		const to = new SocketAddress().set(ipFamilyOf(ip), ip, port);
 		const fd = connectDatagramSocket(to);
 		if (fd < 0) throw systemError("connect", fd);
+		const result = this.#host.poller.add(fd, UDP_EVENTS, this);
+		if (result < 0) {
+			close(fd);
+			throw systemError("epoll_ctl", result);
+		}
 		this.#fd = fd;
 		this.#host.opened(fd);
-		this.#host.poller.add(fd, UDP_EVENTS, this);
 		this.#onConnect();
 	}
 

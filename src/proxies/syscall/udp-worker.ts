@@ -4,28 +4,36 @@ import type { RelayContext, UdpLimits, UdpRelay } from "../listener.ts";
 import { createUdpRelay } from "../udp/udp-relay.ts";
 import type { CallQueue } from "./call-queue.ts";
 import { DatagramExchange } from "./datagram-exchange.ts";
+import type { ListenerWatch } from "./listener-watch.ts";
 import type { OpenMessage } from "./messages.ts";
 import type { Poller } from "./poller.ts";
 import { type CreateBalancer, failingOf, ServedPort } from "./served-port.ts";
 import { UdpPort } from "./udp-port.ts";
 import { UdpSocket, type UdpSocketHost } from "./udp-socket.ts";
 
+/** What both halves of a worker use. */
+export interface UdpWorkerParts {
+	readonly poller: Poller;
+	readonly calls: CallQueue;
+	readonly watch: ListenerWatch;
+	readonly createBalancer: CreateBalancer;
+	/** To be told of each descriptor that is opened here. */
+	opened(fd: number): void;
+}
+
 /** The UDP half of a worker. */
 export class UdpWorker {
 	readonly relay: UdpRelay;
 	readonly #host: UdpSocketHost;
+	readonly #watch: ListenerWatch;
 	readonly #createBalancer: CreateBalancer;
 	readonly #served = new Map<number, UdpPort>();
 
-	constructor(
-		context: RelayContext,
-		limits: UdpLimits,
-		poller: Poller,
-		calls: CallQueue,
-		opened: (fd: number) => void,
-		createBalancer: CreateBalancer,
-	) {
+	constructor(context: RelayContext, limits: UdpLimits, parts: UdpWorkerParts) {
+		const { poller, calls, watch, createBalancer } = parts;
+		const opened = (fd: number): void => parts.opened(fd);
 		this.#host = { poller, exchange: new DatagramExchange(calls), opened };
+		this.#watch = watch;
 		this.#createBalancer = createBalancer;
 		this.relay = createUdpRelay(context, limits, () => new UdpSocket(this.#host));
 	}
@@ -35,7 +43,7 @@ export class UdpWorker {
 		const before = this.#served.get(listener);
 		before?.update(text);
 		const served = before?.served ?? new ServedPort(listener, turn, text, this.#createBalancer);
-		const port = before ?? new UdpPort(served, this.relay, this.#host);
+		const port = before ?? new UdpPort(served, this.relay, this.#host, this.#watch);
 		this.#served.set(listener, port);
 		port.open(fds);
 		const other = sibling === undefined ? undefined : this.#served.get(sibling);

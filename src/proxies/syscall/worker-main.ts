@@ -1,6 +1,7 @@
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import type { Clock } from "../../shared/clock.ts";
 import { clearEventfd, EPOLLIN } from "../../system/libc.ts";
+import { must } from "../../system/system-error.ts";
 import {
 	COUNTER_COUNT,
 	COUNTERS,
@@ -76,17 +77,16 @@ const udp = new UdpWorker(
 		budget: worker.budget,
 	},
 	settings.udp,
-	worker.poller,
-	worker.calls,
-	worker.opened,
-	worker.createBalancer,
+	worker,
 );
-worker.poller.add(settings.wakeFd, EPOLLIN, {
-	onEvents: () => {
+const wakeHandler = {
+	onEvents(): void {
 		clearEventfd(settings.wakeFd);
 		isWoken = true;
 	},
-});
+};
+// Without it this thread could not be reached: it ends, and another one is tried.
+must("epoll_ctl", worker.poller.add(settings.wakeFd, EPOLLIN, wakeHandler));
 
 try {
 	while (!isStopped) {

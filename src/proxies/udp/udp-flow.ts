@@ -26,6 +26,7 @@ const SCARCITY: ReadonlySet<string> = new Set([
 	"ENFILE",
 	"ENOBUFS",
 	"ENOMEM",
+	"ENOSPC",
 	"EAGAIN",
 	"EADDRINUSE",
 	"EADDRNOTAVAIL",

@@ -1,19 +1,18 @@
 import { afterEach, beforeEach, describe, expect, test as it } from "vitest";
 import { createBalancer } from "../../../../src/balancing/balancer.ts";
-import { DescriptorBudget } from "../../../../src/proxies/descriptor-budget.ts";
 import { CallQueue } from "../../../../src/proxies/syscall/call-queue.ts";
 import { DatagramExchange } from "../../../../src/proxies/syscall/datagram-exchange.ts";
+import { ListenerWatch } from "../../../../src/proxies/syscall/listener-watch.ts";
 import { Poller } from "../../../../src/proxies/syscall/poller.ts";
 import { writeRelayedPort } from "../../../../src/proxies/syscall/relayed-port.ts";
 import {
 	connectDatagramSocket,
 	openDatagramSockets,
 } from "../../../../src/proxies/syscall/udp-sockets.ts";
-import { UdpWorker } from "../../../../src/proxies/syscall/udp-worker.ts";
-import { systemClock } from "../../../../src/shared/clock.ts";
 import { close, EPOLLIN, epollCreate, eventfd } from "../../../../src/system/libc.ts";
 import { anEndpoint, aUdpServicePort } from "../../../conformance/udp-lab.ts";
 import { addressAt, heard, LOOPBACK, say, WAYS_OF_CALLING } from "./bare-sockets.ts";
+import { aUdpWorker } from "./udp-workers.ts";
 
 describe.each(WAYS_OF_CALLING)(
 	"datagrams by calls that are queued and made %s",
@@ -76,23 +75,18 @@ describe.each(WAYS_OF_CALLING)(
 
 		it("reach one endpoint only, when the first refuses and comes back meanwhile", () => {
 			const poller = new Poller(calls, (fd) => opened.delete(fd));
-			const worker = new UdpWorker(
-				{
-					hooks: { onConnectionStart: () => {}, onConnectionEnd: () => {} },
-					clock: systemClock,
-					createBalancer: () => expect.unreachable("the worker makes its own"),
-					nextId: () => "1",
-					repeat: () => () => {},
-					leadsBack: () => false,
-					onUdpFault: () => {},
-					budget: new DescriptorBudget(1_000),
-				},
-				{ idleMs: 30_000, firstAnswerMs: 5_000, maxFlows: 100 },
+			const watch = new ListenerWatch({
+				poller,
+				after: () => expect.unreachable("nothing rests"),
+				onUnwatched: (_served, code) => expect.unreachable(code),
+			});
+			const worker = aUdpWorker({
 				poller,
 				calls,
-				(fd) => opened.add(fd),
-				() => createBalancer({ now: () => performance.now(), random: () => 0 }),
-			);
+				watch,
+				opened: (fd) => opened.add(fd),
+				createBalancer: () => createBalancer({ now: () => performance.now(), random: () => 0 }),
+			});
 			const dead = bound();
 			close(dead.fd);
 			opened.delete(dead.fd);
