@@ -68,6 +68,8 @@ interface Life {
 /** A listener, and which of its sockets are with which worker. */
 interface Served {
 	readonly id: number;
+	/** Index in SharedState.turns. */
+	readonly turn: number;
 	readonly fds: readonly number[];
 	readonly protocol: Protocol;
 	/** Of writeRelayedPort. */
@@ -158,13 +160,14 @@ export class Workers {
 		const id = this.#nextListener;
 		this.#nextListener += 1;
 		// Rotations begin anywhere, so that nodes and Services differ.
-		this.shared.turns[id % MAX_TURNS] = Math.floor(Math.random() * MAX_TURN);
+		const turn = id % MAX_TURNS;
+		this.shared.turns[turn] = Math.floor(Math.random() * MAX_TURN);
 		const shares = this.#deal(id, fds, sibling);
 		const moved = Promise.resolve();
 		const { protocol, endpoints } = servicePort;
 		const text = writeRelayedPort(servicePort);
 		const told = { protocol, servicePort: text, endpoints };
-		const served: Served = { id, fds, ...told, sibling, shares, moved };
+		const served: Served = { id, turn, fds, ...told, sibling, shares, moved };
 		this.#served.set(id, served);
 		for (const [worker, share] of shares) this.#openAt(worker, served, share);
 		return id;
@@ -176,7 +179,7 @@ export class Workers {
 		served.servicePort = writeRelayedPort(servicePort);
 		const { endpoints } = servicePort;
 		if (endpoints !== served.endpoints) {
-			const turn = new SharedTurn(this.shared.turns, id % MAX_TURNS);
+			const turn = new SharedTurn(this.shared.turns, served.turn);
 			turn.keepPlace(served.endpoints, placesOf(endpoints));
 			served.endpoints = endpoints;
 		}
@@ -283,7 +286,7 @@ export class Workers {
 	}
 
 	#openAt(worker: number, served: Served, fds: readonly number[]): void {
-		const { id, protocol, servicePort, sibling } = served;
+		const { id, turn, protocol, servicePort, sibling } = served;
 		this.#handles[worker]?.tell({
 			kind: "open",
 			listener: id,
@@ -291,7 +294,7 @@ export class Workers {
 			protocol,
 			servicePort,
 			sibling,
-			turn: id % MAX_TURNS,
+			turn,
 		});
 	}
 
