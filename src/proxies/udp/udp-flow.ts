@@ -4,6 +4,7 @@ import type { ConnectionEnd, ConnectionRecord } from "../../services/connection-
 import type { Endpoint } from "../../services/service-port.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { AttemptLog } from "../attempt-log.ts";
+import { dialOutcomeOf } from "../dial-outcome.ts";
 import type { DropReason } from "../drop-reason.ts";
 import type { LiveConnection } from "../engine.ts";
 import type { UdpLimits } from "../listener.ts";
@@ -19,18 +20,6 @@ import type { HeldBytes } from "./udp-held-bytes.ts";
 
 /** Endpoints that one flow tries, as many as a TCP connection does by default. */
 const MAX_ATTEMPTS = 4;
-
-/** This node lacks something that the end of another flow gives back. */
-const SCARCITY: ReadonlySet<string> = new Set([
-	"EMFILE",
-	"ENFILE",
-	"ENOBUFS",
-	"ENOMEM",
-	"ENOSPC",
-	"EAGAIN",
-	"EADDRINUSE",
-	"EADDRNOTAVAIL",
-]);
 
 export interface FlowClient {
 	/** Whom answers are sent to. */
@@ -211,7 +200,7 @@ export class UdpFlow implements TableFlow, EndpointSocketOwner {
 			this.#bytesIn -= failure.refused.length;
 			this.#datagramsIn -= 1;
 		}
-		if (!failure.wasOpen && SCARCITY.has(failure.code ?? "")) {
+		if (!failure.wasOpen && dialOutcomeOf(failure.code) === "local-error") {
 			this.#onScarcity(failure);
 		} else {
 			this.#replaceEndpoint(failure);
