@@ -36,16 +36,13 @@ export class ListenerWatch {
 	}
 
 	begin(socket: WatchedSocket): void {
-		if (this.#add(socket)) return;
-		this.#resting.set(socket.fd, socket);
-		this.#retryLater();
+		this.#offer(socket);
 	}
 
 	/** Nothing is told of it for a moment, up to {@link REST_MS}. */
 	pause(socket: WatchedSocket): void {
 		this.#host.poller.remove(socket.fd);
-		this.#resting.set(socket.fd, socket);
-		this.#retryLater();
+		this.#rest(socket);
 	}
 
 	/** Nothing is told of it any more; it stays open. */
@@ -53,14 +50,18 @@ export class ListenerWatch {
 		if (!this.#resting.delete(fd)) this.#host.poller.remove(fd);
 	}
 
-	#add({ fd, events, handler, served }: WatchedSocket): boolean {
+	/** @returns whether it is watched; else it rests. */
+	#offer(socket: WatchedSocket): boolean {
+		const { fd, events, handler, served } = socket;
 		const result = this.#host.poller.add(fd, events, handler);
 		if (result >= 0) return true;
 		this.#host.onUnwatched(served, codeOf(result));
+		this.#rest(socket);
 		return false;
 	}
 
-	#retryLater(): void {
+	#rest(socket: WatchedSocket): void {
+		this.#resting.set(socket.fd, socket);
 		if (this.#isRetryDue) return;
 		this.#isRetryDue = true;
 		this.#host.after(REST_MS, () => {
@@ -69,16 +70,14 @@ export class ListenerWatch {
 		});
 	}
 
-	/** Up to the first that fails: what that one lacks the others lack, and thousands may wait. */
+	/**
+	 * Up to the first that fails: what that one lacks the others lack, and thousands may wait. It goes to the end: should it
+	 * be its own fault, the others have their turn.
+	 */
 	#retry(): void {
 		for (const [fd, socket] of this.#resting) {
 			this.#resting.delete(fd);
-			if (!this.#add(socket)) {
-				// To the end: should it be its own fault, the others have their turn.
-				this.#resting.set(fd, socket);
-				this.#retryLater();
-				return;
-			}
+			if (!this.#offer(socket)) return;
 		}
 	}
 }

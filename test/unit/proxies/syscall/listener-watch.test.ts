@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test as it } from "vitest";
 import { createBalancer } from "../../../../src/balancing/balancer.ts";
+import type { RelayContext } from "../../../../src/proxies/listener.ts";
 import { CallQueue } from "../../../../src/proxies/syscall/call-queue.ts";
 import { ListenerWatch } from "../../../../src/proxies/syscall/listener-watch.ts";
 import type { OpenMessage } from "../../../../src/proxies/syscall/messages.ts";
@@ -97,6 +98,11 @@ describe("a socket of a ServicePort that epoll has no room for", () => {
 		return { fd, port, message, name: servicePort.name };
 	}
 
+	function udpWorker(context: Partial<RelayContext>) {
+		const parts = { poller, calls, watch, createBalancer: aBalancer };
+		return aUdpWorker({ ...parts, opened: (fd) => opened.add(fd) }, context);
+	}
+
 	function connectTo(port: number): void {
 		opened.add(startConnect(addressAt(port), false));
 	}
@@ -119,10 +125,7 @@ describe("a socket of a ServicePort that epoll has no room for", () => {
 	it("hears the clients that came meanwhile when there is room (UDP)", () => {
 		const { message, port, name } = openFor("udp", 1);
 		const udpFaults: UdpFault[] = [];
-		const worker = aUdpWorker(
-			{ poller, calls, watch, createBalancer: aBalancer, opened: (fd) => opened.add(fd) },
-			{ onUdpFault: (fault) => udpFaults.push(fault) },
-		);
+		const worker = udpWorker({ onUdpFault: (fault) => udpFaults.push(fault) });
 		worker.open(message);
 		const client = connectDatagramSocket(addressAt(port));
 		opened.add(client);
@@ -167,13 +170,10 @@ describe("a socket of a ServicePort that epoll has no room for", () => {
 		const { message, port } = openFor("udp", 1);
 		const records: ConnectionRecord[] = [];
 		const udpFaults: UdpFault[] = [];
-		const worker = aUdpWorker(
-			{ poller, calls, watch, createBalancer: aBalancer, opened: (fd) => opened.add(fd) },
-			{
-				hooks: { onConnectionStart: () => {}, onConnectionEnd: (record) => records.push(record) },
-				onUdpFault: (fault) => udpFaults.push(fault),
-			},
-		);
+		const worker = udpWorker({
+			hooks: { onConnectionStart: () => {}, onConnectionEnd: (record) => records.push(record) },
+			onUdpFault: (fault) => udpFaults.push(fault),
+		});
 		const endpoints = [anEndpoint("127.0.0.1", endpoint.port)];
 		worker.open({ ...message, servicePort: writeRelayedPort(aUdpServicePort({ endpoints })) });
 		const client = connectDatagramSocket(addressAt(port));
