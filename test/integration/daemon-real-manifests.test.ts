@@ -29,7 +29,8 @@ describe.skipIf(labProblem() !== undefined)("Services that a real control plane 
 	const addAddress = async (host: LabNamespace, address: string) => {
 		const isIpv6 = familyOf(address) === "ipv6";
 		const range = `${address}/${isIpv6 ? 128 : 32}`;
-		await host.ip("addr", "add", range, "dev", "lo");
+		// Without "nodad" an IPv6 address is there only when the kernel's worker has looked at it.
+		await host.ip("addr", "add", range, "dev", "lo", ...(isIpv6 ? ["nodad"] : []));
 		const via = isIpv6 ? host.ipv6 : host.ipv4;
 		await services.lab.node.ip("route", "add", range, "via", via);
 	};

@@ -121,7 +121,8 @@ describe.skipIf(labProblem() !== undefined)("a UDP client that keeps its source 
 			// What the node is known by without a cluster: the lowest address on its way out.
 			const known = { ipv4: "10.0.9.1", ipv6: "fd10::9" };
 			const all = [`${known.ipv4}/32`, `${known.ipv6}/128`];
-			for (const each of all) await node.ip("addr", "add", each, "dev", "to-outside");
+			await node.ip("addr", "add", `${known.ipv4}/32`, "dev", "to-outside");
+			await node.ip("addr", "add", `${known.ipv6}/128`, "dev", "to-outside", "nodad");
 			await services.write("a.json", everyKindService({ name: "a", number: 10, endpoints: [[1]] }));
 			await services.start([`--relay=${engine}`, "--iptables-sync-period=1s"]);
 			await expectAll("ep1");
