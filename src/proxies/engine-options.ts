@@ -5,19 +5,14 @@ import type { Clock } from "../shared/clock.ts";
 import { UserProxyError } from "../shared/errors.ts";
 import type { Log } from "../shared/log.ts";
 import type { EngineHooks, PreferredPorts } from "./engine.ts";
-import type { UdpLimits } from "./listener.ts";
+import type { TcpLimits, UdpLimits } from "./listener.ts";
 
 /** What any engine is made with. */
-export interface EngineOptions {
+export interface EngineOptions extends TcpLimits {
 	/** The one address to listen on; undefined: every address of a ServicePort's family. */
 	readonly bindAddress: IpAddress | undefined;
 	/** Both ends included; undefined: the kernel chooses. */
 	readonly portRange: { readonly first: Port; readonly last: Port } | undefined;
-	/** One per dial attempt, in milliseconds; at least one. */
-	readonly dialTimeoutsMs: readonly number[];
-	readonly halfCloseIdleMs: number;
-	/** How long TCP connections to an endpoint that was removed may go on; undefined: until they end. */
-	readonly drainRemovedMs?: number | undefined;
 	readonly udp: UdpLimits;
 	readonly preferredPorts: PreferredPorts;
 	readonly hooks: EngineHooks;

@@ -108,6 +108,16 @@ export interface RelayContext {
 	readonly budget: DescriptorBudget;
 }
 
+/** How long TCP connections may take or rest; all in milliseconds. */
+export interface TcpLimits {
+	/** One per dial attempt; at least one. */
+	readonly dialTimeoutsMs: readonly number[];
+	/** How long one direction may be silent when the other has ended. */
+	readonly halfCloseIdleMs: number;
+	/** How long a connection to an endpoint that was removed may go on; undefined: until it ends. */
+	readonly drainRemovedMs?: number | undefined;
+}
+
 /** UDP's limits; see Config for what they mean. */
 export interface UdpLimits {
 	readonly idleMs: number;

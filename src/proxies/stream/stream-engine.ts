@@ -83,9 +83,7 @@ class StreamEngine implements RelayEngine {
 		});
 		this.#tcp = new TcpRelay(context, {
 			log,
-			dialTimeoutsMs: options.dialTimeoutsMs,
-			halfCloseIdleMs: options.halfCloseIdleMs,
-			drainRemovedMs: options.drainRemovedMs,
+			limits: options,
 			maxWaiting: plan.waiting,
 			sweepMs: options.sweepMs,
 		});

@@ -94,8 +94,7 @@ class TcpListener implements ServicePortListener {
 			socket,
 			address,
 			port: remotePort,
-			service: this.#servicePort.name,
-			family: this.#servicePort.family,
+			servicePort: this.#servicePort,
 			balancer: this.balancer,
 		});
 	}

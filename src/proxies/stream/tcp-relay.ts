@@ -9,6 +9,7 @@ import type {
 	ProtocolRelay,
 	RelayContext,
 	ServicePortListener,
+	TcpLimits,
 } from "../listener.ts";
 import { NodeFaults } from "../node-faults.ts";
 import { TcpAdmission } from "../tcp-admission.ts";
@@ -27,11 +28,7 @@ const SWEEP_MS = 1000;
 
 export interface TcpRelayOptions {
 	readonly log: Log;
-	/** One per attempt, in milliseconds; at least one. */
-	readonly dialTimeoutsMs: readonly number[];
-	readonly halfCloseIdleMs: number;
-	/** Undefined: connections to an endpoint that was removed go on until they end. */
-	readonly drainRemovedMs?: number | undefined;
+	readonly limits: TcpLimits;
 	/** Accepted connections that may wait for descriptors. */
 	readonly maxWaiting: number;
 	readonly sweepMs?: number | undefined;
@@ -66,9 +63,7 @@ export class TcpRelay implements ProtocolRelay {
 		});
 		this.#host = {
 			clock,
-			dialTimeoutsMs: options.dialTimeoutsMs,
-			halfCloseIdleMs: options.halfCloseIdleMs,
-			drainRemovedMs: options.drainRemovedMs,
+			limits: options.limits,
 			dial: (endpoint, timeoutMs, onResult) =>
 				context.leadsBack("tcp", endpoint)
 					? refuse("ELOOP", onResult)
@@ -137,7 +132,7 @@ export class TcpRelay implements ProtocolRelay {
 		this.#context.hooks.onConnectionStart({
 			id,
 			protocol: "tcp",
-			service: client.service,
+			service: client.servicePort.name,
 			clientAddress: client.address,
 			clientPort: client.port,
 		});

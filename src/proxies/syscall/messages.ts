@@ -8,14 +8,14 @@ import type {
 import type { Protocol } from "../../services/service-port.ts";
 import { DROP_REASONS } from "../drop-reason.ts";
 import type { LiveConnection } from "../engine.ts";
-import type { UdpLimits } from "../listener.ts";
+import type { TcpLimits, UdpLimits } from "../listener.ts";
 import type { NodeFault } from "../node-faults.ts";
 import type { UdpFault } from "../udp-faults.ts";
 
 /** What the thread of the engine and its workers say to each other; all of it can be cloned. */
 
 /** What a worker is told at birth. */
-export interface WorkerSettings {
+export interface WorkerSettings extends TcpLimits {
 	/** 0 for the first. */
 	readonly index: number;
 	/** Of all workers, so that ids are unique. */
@@ -23,10 +23,6 @@ export interface WorkerSettings {
 	/** The eventfd that is signalled when there is a message and the worker would not look by itself. */
 	readonly wakeFd: number;
 	readonly shared: SharedState;
-	readonly dialTimeoutsMs: readonly number[];
-	readonly halfCloseIdleMs: number;
-	/** Undefined: connections to an endpoint that was removed go on until they end. */
-	readonly drainRemovedMs: number | undefined;
 	/** Accepted connections that may wait for descriptors. */
 	readonly maxWaiting: number;
 	readonly maxDialing: number;

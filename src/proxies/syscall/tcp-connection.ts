@@ -1,5 +1,3 @@
-import type { Balancer, Pick } from "../../balancing/pick.ts";
-import { formatSocketAddress, type IpAddress } from "../../services/address.ts";
 import type { ConnectionEnd, ConnectionRecord } from "../../services/connection-record.ts";
 import type { Endpoint } from "../../services/service-port.ts";
 import type { Clock } from "../../shared/clock.ts";
@@ -16,28 +14,20 @@ import {
 	setResetOnClose,
 } from "../../system/libc.ts";
 import { codeOf } from "../../system/system-error.ts";
-import { AttemptLog } from "../attempt-log.ts";
 import { type BrokenEnd, brokenEnd } from "../broken-end.ts";
 import { dialOutcomeOf } from "../dial-outcome.ts";
 import type { LiveConnection } from "../engine.ts";
-import type { RelayedPort } from "../listener.ts";
+import type { TcpLimits } from "../listener.ts";
 import type { Applicant } from "../tcp-admission.ts";
+import { type TcpClient, TcpCourse } from "../tcp-course.ts";
 import { BytePath, type PathMeans } from "./byte-path.ts";
 import type { Deadline } from "./deadlines.ts";
 import type { LatePollHandler } from "./poller.ts";
 import { setKeepalive } from "./tcp-sockets.ts";
 
-/** See stream/tcp-connection.ts. */
-const MAX_LOCAL_PAUSE_MS = 250;
-
 /** The client's side as it was accepted. */
-export interface AcceptedClient {
+export interface AcceptedClient extends TcpClient {
 	readonly fd: number;
-	readonly address: IpAddress;
-	readonly port: number;
-	/** As it was at this moment. */
-	readonly servicePort: RelayedPort;
-	readonly balancer: Balancer;
 }
 
 /** A dial that was begun: the socket, or why there is none. */
@@ -48,9 +38,7 @@ export type Dialed =
 /** What a connection needs of its surroundings. */
 export interface TcpConnectionHost {
 	readonly clock: Clock;
-	readonly dialTimeoutsMs: readonly number[];
-	readonly halfCloseIdleMs: number;
-	readonly drainRemovedMs: number | undefined;
+	readonly limits: TcpLimits;
 	readonly means: PathMeans;
 	/**
 	 * Begins to connect; events of the socket are told to the connection.
@@ -80,38 +68,29 @@ const NO_SOCKET = -1;
  * an event.
  */
 export class TcpConnection implements Applicant, LatePollHandler {
-	readonly id: string;
 	isAdmitted: boolean = false;
-	readonly #client: AcceptedClient;
+	readonly #clientFd: number;
 	readonly #host: TcpConnectionHost;
-	readonly #attempts: AttemptLog;
-	readonly #startedAtMs: number;
-	readonly #beganMs: number;
+	readonly #course: TcpCourse;
 	#state: "waiting" | "dialing" | "open" | "over" = "waiting";
-	#pick: Pick | undefined;
 	#endpointFd = NO_SOCKET;
 	#deadline: Deadline | undefined;
 	/** Of the client, before there is a path to read it. */
 	#clientEvents = 0;
 	#in: BytePath | undefined;
 	#out: BytePath | undefined;
-	#connectMs: number | undefined;
-	#movedAtMs = 0;
+	/** When it was looked at the last time. */
 	#movedBytes = -1;
 	#isKeptAlive = false;
-	#removedSinceMs: number | undefined;
 	/** True while the host has been asked to go on with it: it keeps account of that itself. */
 	isQueued = false;
 	/** Where the host has it. */
 	place = -1;
 
 	constructor(id: string, client: AcceptedClient, host: TcpConnectionHost) {
-		this.id = id;
-		this.#client = client;
+		this.#clientFd = client.fd;
 		this.#host = host;
-		this.#attempts = new AttemptLog(host.clock);
-		this.#startedAtMs = host.clock.wallMs();
-		this.#beganMs = host.clock.monotonicMs();
+		this.#course = new TcpCourse(id, client, host.limits, host.clock);
 	}
 
 	get isOver(): boolean {
@@ -131,7 +110,7 @@ export class TcpConnection implements Applicant, LatePollHandler {
 		if (this.#state === "over") return;
 		if (this.#state === "open") {
 			this.#onOpenEvents(fd, events);
-		} else if (fd !== this.#client.fd) {
+		} else if (fd !== this.#clientFd) {
 			this.#onDialEvents(events);
 		} else {
 			this.#clientEvents |= events;
@@ -175,12 +154,11 @@ export class TcpConnection implements Applicant, LatePollHandler {
 		if (this.#state === "over") return;
 		const stateBefore = this.#state;
 		this.#deadline?.cancel();
-		this.#attempts.end("abandoned", undefined);
-		const record = this.#recordOf(end);
+		const record = this.#course.end(end, this.#in?.bytes ?? 0, this.#out?.bytes ?? 0);
 		this.#state = "over";
 		this.#in?.release();
 		this.#out?.release();
-		this.#close(this.#client.fd, end === "closed");
+		this.#close(this.#clientFd, end === "closed");
 		if (this.#endpointFd !== NO_SOCKET) this.#close(this.#endpointFd, end === "closed");
 		if (stateBefore === "dialing") this.#host.onDialed();
 		this.#host.onEnd(this, record);
@@ -192,33 +170,19 @@ export class TcpConnection implements Applicant, LatePollHandler {
 		const input = this.#in;
 		const output = this.#out;
 		if (this.#state !== "open" || input === undefined || output === undefined) return;
-		if (this.#isDrained()) {
+		if (this.#course.isDrained()) {
 			this.end("endpoint-removed");
 			return;
 		}
 		if (!this.#isHalfClosed()) return;
-		const nowMs = this.#host.clock.monotonicMs();
 		const bytes = input.bytes + output.bytes;
-		if (bytes !== this.#movedBytes) {
-			this.#movedBytes = bytes;
-			this.#movedAtMs = nowMs;
-		}
-		if (nowMs - this.#movedAtMs >= this.#host.halfCloseIdleMs) this.end("half-close-timeout");
+		const hasMoved = bytes !== this.#movedBytes;
+		this.#movedBytes = bytes;
+		if (this.#course.isSilent(hasMoved)) this.end("half-close-timeout");
 	}
 
 	describe(): LiveConnection {
-		const isOpen = this.#in !== undefined;
-		return {
-			id: this.id,
-			protocol: "tcp",
-			service: this.#client.servicePort.name,
-			client: formatSocketAddress(this.#client.address, this.#client.port),
-			endpoint: this.#servedBy()?.key,
-			startedAtMs: this.#startedAtMs,
-			bytesIn: this.#in?.bytes ?? 0,
-			bytesOut: this.#out?.bytes ?? 0,
-			state: isOpen ? (this.#isHalfClosed() ? "half-closed" : "open") : "dialing",
-		};
+		return this.#course.describe(this.#in?.bytes ?? 0, this.#out?.bytes ?? 0, this.#isHalfClosed());
 	}
 
 	/** Most connections have ended before they are swept for the first time. */
@@ -229,7 +193,7 @@ export class TcpConnection implements Applicant, LatePollHandler {
 	}
 
 	#onOpenEvents(fd: number, events: number): void {
-		const isClient = fd === this.#client.fd;
+		const isClient = fd === this.#clientFd;
 		const from = isClient ? this.#in : this.#out;
 		const to = isClient ? this.#out : this.#in;
 		if (from === undefined || to === undefined) return;
@@ -266,76 +230,58 @@ export class TcpConnection implements Applicant, LatePollHandler {
 	}
 
 	#dialNext(): void {
-		const timeoutMs = this.#host.dialTimeoutsMs[this.#attempts.count];
-		if (timeoutMs === undefined) {
-			this.end(this.#attempts.failedLocally ? "overload" : "unreachable");
+		const next = this.#course.next();
+		if (typeof next === "string") {
+			this.end(next);
 			return;
 		}
-		const { balancer, address } = this.#client;
-		const pick = balancer.pick({ clientAddress: address, tried: this.#attempts.tried });
-		if (pick === undefined) {
-			this.end("no-endpoint");
-			return;
-		}
-		this.#pick = pick;
-		this.#attempts.begin(pick);
-		const { fd, code } = this.#host.dial(pick.endpoint, this, (this.#clientEvents & EPOLLIN) !== 0);
+		const { fd, code } = this.#host.dial(next, this, (this.#clientEvents & EPOLLIN) !== 0);
 		if (fd === undefined) {
 			// Not at once: a client whose endpoints all fail so must not hold up the others.
 			this.#deadline = this.#host.after(0, () => this.#failDial(code));
 			return;
 		}
 		this.#endpointFd = fd;
-		this.#deadline = this.#host.after(timeoutMs, () => this.#failDial(undefined));
+		this.#deadline = this.#host.after(this.#course.timeoutMs, () => this.#failDial(undefined));
 	}
 
 	#onDialEvents(events: number): void {
-		const pick = this.#pick;
-		if (pick === undefined || (events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) === 0) return;
+		const { endpoint } = this.#course;
+		if (endpoint === undefined || (events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) === 0) return;
 		const code = (events & (EPOLLERR | EPOLLHUP)) === 0 ? undefined : errorOf(this.#endpointFd);
 		if (code !== undefined) {
 			this.#failDial(code);
 			return;
 		}
-		if (this.#host.isConnectedToItself(this.#endpointFd, pick.endpoint)) {
+		if (this.#host.isConnectedToItself(this.#endpointFd, endpoint)) {
 			setResetOnClose(this.#endpointFd);
 			this.#failDial("ECONNREFUSED");
 			return;
 		}
-		this.#open(pick, events);
+		this.#open(events);
 	}
 
 	/** @param code undefined for a timeout of ours. */
 	#failDial(code: string | undefined): void {
-		const pick = this.#pick;
-		if (this.#state !== "dialing" || pick === undefined) return;
+		if (this.#state !== "dialing") return;
 		this.#deadline?.cancel();
 		if (this.#endpointFd !== NO_SOCKET) this.#host.close(this.#endpointFd);
 		this.#endpointFd = NO_SOCKET;
-		const outcome =
-			code === undefined ? "timeout" : code === "ELOOP" ? "refused" : dialOutcomeOf(code);
-		const timeoutMs = this.#host.dialTimeoutsMs[this.#attempts.count - 1] ?? MAX_LOCAL_PAUSE_MS;
-		this.#attempts.end(outcome, code);
-		this.#client.balancer.failed(pick.endpoint, outcome);
-		if (outcome !== "local-error" || code === undefined) {
-			this.#dialNext();
-			return;
-		}
-		this.#host.onLocalError(code);
-		const pauseMs = Math.min(timeoutMs, MAX_LOCAL_PAUSE_MS);
-		this.#deadline = this.#host.after(pauseMs, () => this.#dialNext());
+		const outcome = code === undefined ? "timeout" : dialOutcomeOf(code);
+		const pauseMs = this.#course.failed(outcome, code);
+		if (outcome === "local-error" && code !== undefined) this.#host.onLocalError(code);
+		if (pauseMs === 0) this.#dialNext();
+		else this.#deadline = this.#host.after(pauseMs, () => this.#dialNext());
 	}
 
 	/** @param events of the endpoint's socket: it may have said something, or its end, by now. */
-	#open(pick: Pick, events: number): void {
+	#open(events: number): void {
 		this.#deadline?.cancel();
-		this.#attempts.end("connected", undefined);
-		this.#client.balancer.answered(pick.endpoint, this.#client.address);
+		this.#course.connected();
 		this.#state = "open";
-		this.#connectMs = this.#host.clock.monotonicMs() - this.#beganMs;
 		const { means } = this.#host;
-		this.#in = new BytePath(this.#client.fd, this.#endpointFd, false, means);
-		this.#out = new BytePath(this.#endpointFd, this.#client.fd, true, means);
+		this.#in = new BytePath(this.#clientFd, this.#endpointFd, false, means);
+		this.#out = new BytePath(this.#endpointFd, this.#clientFd, true, means);
 		this.#in.isReadable = (this.#clientEvents & (EPOLLIN | EPOLLRDHUP)) !== 0;
 		this.#in.hasHungUp = (this.#clientEvents & EPOLLRDHUP) !== 0;
 		this.#in.isUrgent = (this.#clientEvents & EPOLLPRI) !== 0;
@@ -347,51 +293,9 @@ export class TcpConnection implements Applicant, LatePollHandler {
 		return this.#in?.isReadEnded === true || this.#out?.isReadEnded === true;
 	}
 
-	#isDrained(): boolean {
-		const { drainRemovedMs, clock } = this.#host;
-		const key = this.#pick?.endpoint.key;
-		if (drainRemovedMs === undefined || key === undefined) return false;
-		if (this.#client.balancer.has(key)) {
-			this.#removedSinceMs = undefined;
-			return false;
-		}
-		const nowMs = clock.monotonicMs();
-		this.#removedSinceMs ??= nowMs;
-		return nowMs - this.#removedSinceMs >= drainRemovedMs;
-	}
-
 	#close(fd: number, isInOrder: boolean): void {
 		if (!isInOrder) setResetOnClose(fd);
 		this.#host.close(fd);
-	}
-
-	#servedBy(): Endpoint | undefined {
-		return this.#in === undefined ? undefined : this.#pick?.endpoint;
-	}
-
-	#recordOf(end: ConnectionEnd): ConnectionRecord {
-		const { servicePort, address, port } = this.#client;
-		const endpoint = this.#servedBy();
-		return {
-			id: this.id,
-			protocol: "tcp",
-			family: servicePort.family,
-			service: servicePort.name,
-			client: formatSocketAddress(address, port),
-			endpoint: endpoint?.key,
-			podName: endpoint?.podName,
-			attempts: this.#attempts.attempts,
-			attemptCount: this.#attempts.count,
-			affinity: endpoint === undefined ? undefined : this.#pick?.affinity,
-			bytesIn: this.#in?.bytes ?? 0,
-			bytesOut: this.#out?.bytes ?? 0,
-			datagramsIn: undefined,
-			datagramsOut: undefined,
-			startedAtMs: this.#startedAtMs,
-			durationMs: this.#host.clock.monotonicMs() - this.#beganMs,
-			connectMs: this.#connectMs,
-			end,
-		};
 	}
 }
 

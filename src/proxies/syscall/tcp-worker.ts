@@ -217,9 +217,7 @@ export class TcpWorker {
 		const { settings, clock } = this.#parts;
 		return {
 			clock,
-			dialTimeoutsMs: settings.dialTimeoutsMs,
-			halfCloseIdleMs: settings.halfCloseIdleMs,
-			drainRemovedMs: settings.drainRemovedMs,
+			limits: settings,
 			means: { calls: this.calls, pipes: this.#pipes },
 			dial: (endpoint, connection, hasBytes) => this.#dial(endpoint, connection, hasBytes),
 			isConnectedToItself: (fd, endpoint) => this.#isConnectedToItself(fd, endpoint),
@@ -248,10 +246,11 @@ export class TcpWorker {
 	#onAccepted({ port, balancer }: ServedPort, fd: number, from: SocketAddress): void {
 		this.opened(fd);
 		const client = { fd, address: from.address, port: from.port, servicePort: port, balancer };
-		const connection = new TcpConnection(this.newId(), client, this.#host);
+		const id = this.newId();
+		const connection = new TcpConnection(id, client, this.#host);
 		this.#connections.add(connection);
 		this.#counters.set("connections", this.#connections.size);
-		this.#tellStart(connection.id, client);
+		this.#tellStart(id, client);
 		this.poller.addSoon(fd, CONNECTION_EVENTS, connection);
 		this.#accepted.push(connection);
 	}

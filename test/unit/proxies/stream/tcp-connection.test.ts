@@ -12,7 +12,6 @@ import { aSocketPair } from "./sockets.ts";
 const A = anEndpointAt("10.2.1.2", 8080, "pod-a");
 const B = anEndpointAt("10.2.2.2", 8080, "pod-b");
 const LOCAL: DialResult = { outcome: "local-error", errorCode: "EMFILE" };
-const REFUSED: DialResult = { outcome: "refused", errorCode: "ECONNREFUSED" };
 
 /** A connection whose dials are answered by hand, and the clock that it looks at. */
 class World {
@@ -36,15 +35,21 @@ class World {
 				socket: client,
 				address: anAddress("10.1.0.2"),
 				port: 41_234,
-				service: "shop/cart:http",
-				family: "ipv4",
+				servicePort: {
+					name: "shop/cart:http",
+					family: "ipv4",
+					endpoints: [A, B],
+					sessionAffinity: { type: "None" },
+				},
 				balancer: this.balancer,
 			},
 			{
 				clock: { wallMs: () => 1_700_000_000_000, monotonicMs: () => this.nowMs },
-				dialTimeoutsMs,
-				halfCloseIdleMs: 1000,
-				drainRemovedMs: this.drainRemovedMs,
+				limits: {
+					dialTimeoutsMs,
+					halfCloseIdleMs: 1000,
+					drainRemovedMs: this.drainRemovedMs,
+				},
 				dial: (endpoint, timeoutMs, onResult) => {
 					this.dials.push({ endpoint: endpoint.key, timeoutMs });
 					this.answer = onResult;
@@ -76,35 +81,6 @@ describe("TcpConnection while dialing", () => {
 		vi.useRealTimers();
 	});
 
-	it("gives each attempt its timeout and goes to another endpoint each time, then round again (case 24b, classic 9.1.23)", async () => {
-		const { world } = await aWorld();
-		world.connection.start();
-		for (let index = 0; index < 3; index += 1) {
-			world.nowMs += 10;
-			world.answer(REFUSED);
-		}
-		expect(world.dials).toEqual([
-			{ endpoint: A.key, timeoutMs: 250 },
-			{ endpoint: B.key, timeoutMs: 500 },
-			{ endpoint: A.key, timeoutMs: 1000 },
-		]);
-		expect(world.records).toMatchObject([
-			{
-				id: "1",
-				client: "10.1.0.2:41234",
-				startedAtMs: 1_700_000_000_000,
-				end: "unreachable",
-				endpoint: undefined,
-				podName: undefined,
-				attemptCount: 3,
-				durationMs: 30,
-				connectMs: undefined,
-				attempts: Array.from({ length: 3 }, () => ({ outcome: "refused", durationMs: 10 })),
-			},
-		]);
-		expect(world.dialed).toBe(1);
-	});
-
 	it("pauses after a fault of this node, and does not hold it against the endpoint", async () => {
 		const { world } = await aWorld();
 		world.connection.start();
@@ -117,21 +93,6 @@ describe("TcpConnection while dialing", () => {
 		expect(world.balancer.stats().failing).toBe(0);
 	});
 
-	it("ends as overload when this node could not even try, and as unreachable when it could once", async () => {
-		for (const [answers, end] of [
-			[[LOCAL, LOCAL], "overload"],
-			[[LOCAL, REFUSED], "unreachable"],
-		] as const) {
-			const { world } = await aWorld([250, 250]);
-			world.connection.start();
-			for (const answer of answers) {
-				world.answer(answer);
-				vi.advanceTimersByTime(250);
-			}
-			expect(world.records).toMatchObject([{ end }]);
-		}
-	});
-
 	it("gives the pause up with the connection", async () => {
 		const { world } = await aWorld();
 		world.connection.start();
@@ -140,22 +101,6 @@ describe("TcpConnection while dialing", () => {
 		vi.advanceTimersByTime(10_000);
 		expect(world.dials).toHaveLength(1);
 		expect(world.records).toMatchObject([{ end: "stopped", attemptCount: 1 }]);
-	});
-
-	it("ends with no-endpoint when the last endpoint goes between two tries", async () => {
-		const { world } = await aWorld();
-		world.connection.start();
-		world.balancer.update([], { type: "None" });
-		world.answer(REFUSED);
-		expect(world.records).toMatchObject([{ end: "no-endpoint", attemptCount: 1 }]);
-	});
-
-	it("records sixteen attempts and counts all", async () => {
-		const { world } = await aWorld(Array.from({ length: 20 }, () => 250));
-		world.connection.start();
-		for (let index = 0; index < 20; index += 1) world.answer(REFUSED);
-		expect(world.records[0]?.attempts).toHaveLength(16);
-		expect(world.records[0]?.attemptCount).toBe(20);
 	});
 
 	it("is over once, whatever is said afterwards", async () => {
@@ -199,21 +144,6 @@ describe("TcpConnection whose endpoint was removed", () => {
 		world.nowMs += 1;
 		world.connection.sweep();
 		expect(world.records).toMatchObject([{ end: "endpoint-removed", endpoint: A.key }]);
-	});
-
-	it("goes on when the endpoint comes back in time", async () => {
-		const { world } = await aRelay();
-		world.balancer.update([B], { type: "None" });
-		world.connection.sweep();
-		world.nowMs += 59_999;
-		world.balancer.update([A], { type: "None" });
-		world.connection.sweep();
-		world.balancer.update([], { type: "None" });
-		world.nowMs += 59_999;
-		world.connection.sweep();
-		world.nowMs += 59_999;
-		world.connection.sweep();
-		expect(world.records).toEqual([]);
 	});
 });
 
