@@ -131,8 +131,11 @@ class ServicePortBalancer implements Balancer {
 		const isUpTo = (rank: number) => (each: Endpoint) => this.#rank(each, tried) <= rank;
 		const endpoint = own.find(isUpTo(0)) ?? this.#rotation.next((each) => this.#rank(each, tried));
 		if (endpoint === undefined) return undefined;
-		// Where all have failed, it was most likely the way to them: no reason to lose a session.
-		const chosen = own.find(isUpTo(this.#rank(endpoint, tried))) ?? endpoint;
+		// Where all have failed, it was most likely the way to them: no reason to lose a session. One that this connection has
+		// tried and that never answered the client is none to lose.
+		const isToKeep = ({ key }: Endpoint) => key === sticky?.answeredBy || !tried.has(key);
+		const isNoWorse = isUpTo(this.#rank(endpoint, tried));
+		const chosen = own.find((each) => isToKeep(each) && isNoWorse(each)) ?? endpoint;
 		const standing = standingOf(chosen, sticky);
 		if (sticky?.endpointKey !== chosen.key) affinity.set(clientAddress, chosen.key, standing);
 		return { endpoint: chosen, affinity: standing };

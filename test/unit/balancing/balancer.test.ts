@@ -277,6 +277,17 @@ describe("createBalancer() with ClientIP affinity", () => {
 		expect(connectNumber(balancer, client)).toBe(client);
 	});
 
+	it("goes round among endpoints that all failed while the client has none to come back to", () => {
+		const { balancer } = aBalancer(BY_CLIENT, 1, 2, 3);
+		const tried: number[] = [];
+		for (let attempt = 0; attempt < 6; attempt += 1) {
+			const number = pickNumber(balancer, 1, ...tried) ?? expect.unreachable();
+			tried.push(number);
+			balancer.failed(anEndpoint(number), "unreachable");
+		}
+		expect(tried).toEqual([1, 2, 3, 1, 2, 3]);
+	});
+
 	it("stays with the only endpoint although it fails", () => {
 		const { balancer } = aBalancer(BY_CLIENT, 1);
 		connectNumber(balancer);
