@@ -100,7 +100,8 @@ async function connects(port: number, sockets: Socket[]): Promise<boolean> {
 	socket.on("error", () => {});
 	sockets.push(socket);
 	return await new Promise((resolve) => {
-		const timer = setTimeout(() => resolve(false), 200);
+		// A loop that was late runs timers before it looks at sockets.
+		const timer = setTimeout(() => setImmediate(() => resolve(false)), 200);
 		socket.once("connect", () => {
 			clearTimeout(timer);
 			resolve(true);
