@@ -9,6 +9,8 @@ const PURE = [
 
 const unit = {
 	testTimeout: 20_000,
+	// A wait that long has failed; its default, a second, is what a busy machine may take.
+	expect: { poll: { timeout: 10_000 } },
 	// Its default leaves one processor to the reporter, which hardly needs any.
 	maxWorkers: "100%",
 	sequence: { groupOrder: 1 },

@@ -206,6 +206,7 @@ export function describeRelaying(createEngine: CreateEngine): void {
 			const port = await lab.serve({ endpoints: [cutting.endpoint, spare.endpoint] });
 			// One of two in turn comes to the one that cuts.
 			const clients = [await lab.connect(port), await lab.connect(port)];
+			await until(() => cutting.accepted + spare.accepted === 2, "both are relayed");
 			const ends = clients.map((client) => endOf(client));
 			for (const client of clients) client.write("hello");
 			expect(await Promise.race(ends)).toBe("ECONNRESET");

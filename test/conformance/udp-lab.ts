@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { readdirSync } from "node:fs";
 import { type IpAddress, parseIpAddress } from "../../src/services/address.ts";
 import type { SessionAffinity } from "../../src/services/objects.ts";
-import { isPort, toPort } from "../../src/services/port.ts";
+import { toPort } from "../../src/services/port.ts";
 import {
 	type Endpoint,
 	endpointKey,
@@ -12,6 +12,7 @@ import {
 	servicePortName,
 } from "../../src/services/service-port.ts";
 import { aVirtualAddress } from "../kit/bindings.ts";
+import { aLoopbackAddress } from "../kit/loopback-addresses.ts";
 
 /** What a loopback machine without other load may take for one thing; a wait that long has failed. */
 const PATIENCE_MS = 5_000;
@@ -210,11 +211,7 @@ export async function boundSocket(address: string, port = 0): Promise<Socket> {
 	return socket;
 }
 
-/** An endpoint on loopback where nobody listens. */
-export async function aDeadEndpoint(): Promise<Endpoint> {
-	const socket = await boundSocket("127.0.0.1");
-	const { port } = socket.address();
-	socket.close();
-	if (!isPort(port)) throw new RangeError(`Not a port: ${port}`);
-	return anEndpoint("127.0.0.1", port);
+/** An endpoint on loopback where nobody listens, and nobody but its test will. */
+export function aDeadEndpoint(): Endpoint {
+	return anEndpoint(aLoopbackAddress(), toPort(8080));
 }

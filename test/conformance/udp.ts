@@ -197,9 +197,8 @@ export function describeUdpConformance(
 			const clients = await Promise.all([openClient(to), openClient(to), openClient(to)]);
 			const before = descriptors();
 			await Promise.all(clients.map((client) => client.ask("hello")));
-			expect(engine.stats().udpFlows).toBe(3);
-			await until(() => engine.stats().udpFlows === 0, "no flow is left");
 			await until(() => records.length === 3, "each has its record");
+			await until(() => engine.stats().udpFlows === 0, "no flow is left");
 			expect(ends()).toEqual(["idle", "idle", "idle"]);
 			expect(descriptors()).toBe(before);
 		});
@@ -225,7 +224,7 @@ export function describeUdpConformance(
 
 		it("loses nothing to an endpoint that refuses while there is another (case 37f)", async () => {
 			const [live] = await openNamed("live");
-			const dead = await aDeadEndpoint();
+			const dead = aDeadEndpoint();
 			const to = await serveEndpoints([dead, ...(live === undefined ? [] : [live.endpoint])]);
 			for (let count = 0; count < 10; count += 1) {
 				expect(await (await openClient(to)).askText("who?")).toBe("live");
@@ -249,7 +248,7 @@ export function describeUdpConformance(
 		});
 
 		it("delivers the first datagram after the only endpoint is up again (case 37c)", async () => {
-			const dead = await aDeadEndpoint();
+			const dead = aDeadEndpoint();
 			const client = await openClient(await serveEndpoints([dead]));
 			for (let count = 1; count <= 5; count += 1) {
 				client.send(`lost ${count}`);
@@ -261,7 +260,7 @@ export function describeUdpConformance(
 		});
 
 		it("counts each of several datagrams in a row that nobody takes", async () => {
-			const dead = await aDeadEndpoint();
+			const dead = aDeadEndpoint();
 			const client = await openClient(await serveEndpoints([dead]));
 			for (let count = 0; count < 5; count += 1) client.send("lost");
 			await until(() => engine.stats().droppedDatagrams === 5, "all are counted");

@@ -57,11 +57,13 @@ describe.skipIf(labProblem() !== undefined)("a connection to an endpoint that is
 			await eventually(async () => expect(records(daemon)).toHaveLength(1), 20_000);
 			const removed = family === "ipv4" ? "10.2.1.2:8083" : "[fd10:2:1::2]:8083";
 			expect(records(daemon)).toMatchObject([{ endpoint: removed, end: "endpoint-removed" }]);
-			const states = await Promise.all(
-				connections.map(async (connection) => await connection.read("closed", 500)),
-			);
-			const ended = states.filter(({ closed }) => closed);
-			expect(ended).toMatchObject([{ error: "ECONNRESET" }]);
+			const states = await eventually(async () => {
+				const all = await Promise.all(
+					connections.map(async (connection) => await connection.read("closed", 500)),
+				);
+				expect(all.filter(({ closed }) => closed)).toMatchObject([{ error: "ECONNRESET" }]);
+				return all;
+			});
 			const [left] = connections.filter((_, index) => states[index]?.closed === false);
 			if (left === undefined) throw new TypeError("no connection is left");
 			await goesOn(left, 5);

@@ -125,7 +125,7 @@ describe.skipIf(labProblem() !== undefined)("the daemon on a cluster's API", () 
 		const pids = plugin.pids();
 		expect(pids.map(isAlive)).toEqual([true, true]);
 		expect(await daemon.stop()).toEqual({ code: 0, signal: null });
-		expect(pids.map(isAlive)).toEqual([false, false]);
+		await eventually(async () => expect(pids.map(isAlive)).toEqual([false, false]));
 	});
 
 	it("--service-proxy-name serves only the Services that carry it (classic 9.8.8)", async () => {

@@ -11,7 +11,7 @@ import {
 } from "../kit/service-lab.ts";
 
 /** What a busy machine may take to load the program. */
-const START = { timeoutMs: 20_000 };
+const START = { timeoutMs: 60_000 };
 
 describe.skipIf(labProblem() !== undefined)("a second daemon on the node", () => {
 	let services: ServiceLab;

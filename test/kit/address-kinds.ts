@@ -101,15 +101,18 @@ export async function createKindLab(): Promise<ServiceLab> {
 	return services;
 }
 
+/** Longer than the kernel waits before it sends a lost SYN again, which is a second. */
+const TIMEOUT_MS = 2_500;
+
 /** What a client gets there over TCP: the answer or the error. */
 export async function askTcp(from: Agent, address: string, port = 80): Promise<string | undefined> {
-	const [result] = await from.tcp({ address, port, timeoutMs: 1_000 });
+	const [result] = await from.tcp({ address, port, timeoutMs: TIMEOUT_MS });
 	return result?.error ?? result?.answer;
 }
 
 /** As {@link askTcp}; an answer from elsewhere than was asked is none. */
 export async function askUdp(from: Agent, address: string, port = 80): Promise<string | undefined> {
-	const [result] = await from.udp({ address, port, timeoutMs: 1_000, connected: true });
+	const [result] = await from.udp({ address, port, timeoutMs: TIMEOUT_MS, connected: true });
 	return result?.error ?? result?.answer;
 }
 

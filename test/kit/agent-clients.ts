@@ -11,6 +11,15 @@ const MAX_CONCURRENCY = 500;
 const MAX_TIMEOUT_MS = 60_000;
 export const MAX_TEXT = 1000;
 
+/**
+ * Source ports of UDP, one after the other and below those that the kernel chooses from: it may give a port again within
+ * seconds, and who comes from the port of a flow that lives is that flow's client.
+ */
+const FIRST_UDP_PORT = 12_000;
+const UDP_PORTS = 8_000;
+/** Agents of one namespace begin at different places. */
+let nextUdpPort = (process.pid * 100) % UDP_PORTS;
+
 /** Makes the connections, at most `concurrency` at once; one result each, in the order of starting. */
 export async function tcpTraffic(traffic: TcpTraffic): Promise<TcpResult[]> {
 	const count = bounded("count", traffic.count ?? 1, MAX_COUNT);
@@ -105,12 +114,37 @@ export async function udpTraffic(traffic: UdpTraffic): Promise<UdpResult[]> {
 	return results;
 }
 
-async function openUdp({ address, port, localPort, connected }: UdpTraffic, index: number) {
-	const socket = createSocket(address.includes(":") ? "udp6" : "udp4");
+async function bindSomewhere(family: "udp4" | "udp6"): Promise<DatagramSocket> {
+	for (let tries = 0; tries < UDP_PORTS; tries += 1) {
+		const port = FIRST_UDP_PORT + nextUdpPort;
+		nextUdpPort = (nextUdpPort + 1) % UDP_PORTS;
+		try {
+			return await bindUdp(family, port);
+		} catch (error) {
+			if (!(error instanceof Error && "code" in error && error.code === "EADDRINUSE")) throw error;
+		}
+	}
+	throw new Error(`all of ${UDP_PORTS} ports from ${FIRST_UDP_PORT} on are in use`);
+}
+
+async function bindUdp(family: "udp4" | "udp6", port: number): Promise<DatagramSocket> {
+	const socket = createSocket(family);
 	await new Promise<void>((resolve, reject) => {
-		socket.once("error", reject);
-		socket.bind(localPort === undefined ? 0 : localPort + index, () => resolve());
+		socket.once("error", (error) => {
+			socket.close();
+			reject(error);
+		});
+		socket.bind(port, () => resolve());
 	});
+	socket.removeAllListeners("error");
+	return socket;
+}
+
+async function openUdp({ address, port, localPort, connected }: UdpTraffic, index: number) {
+	const family = address.includes(":") ? "udp6" : "udp4";
+	const socket = await (localPort === undefined
+		? bindSomewhere(family)
+		: bindUdp(family, localPort + index));
 	if (connected !== true) return socket;
 	await new Promise<void>((resolve, reject) => {
 		socket.connect(port, address, (error?: Error) => (error ? reject(error) : resolve()));

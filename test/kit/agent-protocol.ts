@@ -103,7 +103,7 @@ export interface UdpTraffic {
 	readonly count?: number;
 	/** True: a socket, so a source port, for each datagram; default: one socket for all. */
 	readonly socketEach?: boolean;
-	/** Default: chosen by the kernel. With `socketEach` the first of as many in a row. */
+	/** Default: the next one that was not used lately. With `socketEach` the first of as many in a row. */
 	readonly localPort?: number;
 	/** Payload; default "?". */
 	readonly send?: string;

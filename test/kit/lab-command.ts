@@ -17,7 +17,7 @@ export interface CommandOptions {
 	readonly mayFail?: boolean;
 }
 
-const DEFAULT_TIMEOUT_MS = 20_000;
+const DEFAULT_TIMEOUT_MS = 60_000;
 /** Per stream. A rule listing of thousands of rules is below 2 MiB. */
 const MAX_OUTPUT_BYTES = 16 * 1024 * 1024;
 

@@ -1,8 +1,8 @@
 import { connect, type Socket } from "node:net";
 import { expect, test as it } from "vitest";
 import { HttpListener } from "../../../src/observe/http-listener.ts";
+import { aLoopbackAddress } from "../../kit/loopback-addresses.ts";
 import { aCapturedLog } from "./captured-log.ts";
-import { aLoopbackAddress } from "./loopback-addresses.ts";
 
 it("HttpListener that is closed while it is being bound ends with nothing open", async () => {
 	const { log, lines } = aCapturedLog();

@@ -6,9 +6,9 @@ import {
 } from "../../../src/observe/service-health-port.ts";
 import { systemClock } from "../../../src/shared/clock.ts";
 import { silentLog } from "../../../src/shared/log.ts";
+import { aLoopbackAddress } from "../../kit/loopback-addresses.ts";
 import { aCapturedLog } from "./captured-log.ts";
 import { aServerAt, ask, opened, send, served } from "./health-probe.ts";
-import { aLoopbackAddress } from "./loopback-addresses.ts";
 
 const cleanUps: (() => unknown)[] = [];
 afterEach(async () => {

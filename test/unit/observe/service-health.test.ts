@@ -7,9 +7,9 @@ import {
 	type ServiceHealthServersOptions,
 } from "../../../src/observe/service-health.ts";
 import { silentLog } from "../../../src/shared/log.ts";
+import { aLoopbackAddress } from "../../kit/loopback-addresses.ts";
 import { aCapturedLog } from "./captured-log.ts";
 import { aServerAt, ask, opened, refusalAt, served, statusOf } from "./health-probe.ts";
-import { aLoopbackAddress } from "./loopback-addresses.ts";
 
 const cleanUps: (() => unknown)[] = [];
 afterEach(async () => {
