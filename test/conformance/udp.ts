@@ -254,7 +254,7 @@ export function describeUdpConformance(
 				client.send(`lost ${count}`);
 				await until(() => engine.stats().droppedDatagrams === count, `refusal ${count} is counted`);
 			}
-			const revived = await openEndpoint({ port: dead.port });
+			const revived = await openEndpoint(dead);
 			expect(await client.askText("hello")).toBe("hello");
 			expect(revived.texts).toEqual(["hello"]);
 		});
