@@ -7,10 +7,12 @@ const PURE = [
 	"test/unit/{balancing,config,daemon,rules,scripts,services,shared}/**/*.test.ts",
 ];
 
+/** A wait that long has failed; its default, a second, is what a busy machine may take. */
+const PATIENT = { poll: { timeout: 10_000 } };
+
 const unit = {
 	testTimeout: 20_000,
-	// A wait that long has failed; its default, a second, is what a busy machine may take.
-	expect: { poll: { timeout: 10_000 } },
+	expect: PATIENT,
 	// Its default leaves one processor to the reporter, which hardly needs any.
 	maxWorkers: "100%",
 	sequence: { groupOrder: 1 },
@@ -47,6 +49,7 @@ export default defineConfig({
 					name: "integration",
 					include: ["test/integration/**/*.test.ts"],
 					setupFiles: ["test/kit/close-spare-labs.ts"],
+					expect: PATIENT,
 					// A real kernel, real processes: generous, since a timeout here means "hung".
 					testTimeout: 120_000,
 					hookTimeout: 120_000,

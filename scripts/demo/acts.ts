@@ -73,11 +73,10 @@ export async function showUdp(stage: Stage, { client }: Setting): Promise<void> 
 	stage.tell(`UDP has no connections, so the daemon keeps a flow per client address and port: each new
 		socket gets the next endpoint, and one socket stays with one endpoint.`);
 	const to = { address: NAMES.address, port: NAMES.port };
-	// Ports of our own choice: by chance the kernel may give one twice, and its flow would go on.
-	const each = await client.udp({ ...to, count: 9, socketEach: true, localPort: 20_001 });
+	const each = await client.udp({ ...to, count: 9, socketEach: true });
 	showAnswers(stage, `client$ a query to ${to.address} port ${to.port}   (nine sockets)`, each);
 	stage.claim("nine sockets: the endpoints answered in turn", isRotation(names(each)), names(each));
-	const one = await client.udp({ ...to, count: 9, localPort: 20_101 });
+	const one = await client.udp({ ...to, count: 9 });
 	stage.claim(
 		`nine queries from one socket: ${one[0]?.answer ?? "nobody"} answered all of them`,
 		one.every(({ answer, error }) => error === undefined && answer === one[0]?.answer),

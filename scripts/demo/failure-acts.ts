@@ -133,7 +133,7 @@ export async function showReturn(stage: Stage, setting: Setting, story: Story): 
 	);
 }
 
-/** While any worker tries an endpoint of "web" last. */
+/** True while any worker tries an endpoint of "web" last. */
 async function isAvoided(setting: Setting): Promise<boolean> {
 	const { servicePorts } = await statusOf(setting);
 	return servicePorts

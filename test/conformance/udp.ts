@@ -193,12 +193,13 @@ export function describeUdpConformance(
 
 		it("ends idle flows and closes their sockets (classic 9.1.3)", async () => {
 			const { endpoint } = await openEndpoint();
-			const to = await serveEndpoints([endpoint], { idleMs: 250 });
+			const to = await serveEndpoints([endpoint], { idleMs: 1_000 });
 			const clients = await Promise.all([openClient(to), openClient(to), openClient(to)]);
 			const before = descriptors();
 			await Promise.all(clients.map((client) => client.ask("hello")));
-			await until(() => records.length === 3, "each has its record");
+			expect(engine.stats().udpFlows).toBe(3);
 			await until(() => engine.stats().udpFlows === 0, "no flow is left");
+			await until(() => records.length === 3, "each has its record");
 			expect(ends()).toEqual(["idle", "idle", "idle"]);
 			expect(descriptors()).toBe(before);
 		});
