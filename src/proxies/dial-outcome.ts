@@ -2,7 +2,8 @@ import type { DialOutcome } from "../services/connection-record.ts";
 
 /**
  * What each error of connect(2) says, and of having the socket watched (ENOSPC: epoll's watches are used up), and ELOOP:
- * our own, for an endpoint that is one of our listeners. What is not here says "unreachable". A "local-error" is what this node lacks: the end of another connection gives it back.
+ * our own, for an endpoint that is one of our listeners. What is not here says "unreachable". A "local-error" is what
+ * this node lacks: the end of another connection gives it back.
  */
 const OUTCOMES: Readonly<Record<string, "refused" | "timeout" | "local-error">> = {
 	ECONNREFUSED: "refused",

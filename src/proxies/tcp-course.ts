@@ -33,8 +33,8 @@ export interface TcpClient {
  * Decides and remembers; touches no socket and starts no timer.
  */
 export class TcpCourse {
-	readonly id: string;
-	readonly client: TcpClient;
+	readonly #id: string;
+	readonly #client: TcpClient;
 	readonly #limits: TcpLimits;
 	readonly #clock: Clock;
 	readonly #attempts: AttemptLog;
@@ -49,8 +49,8 @@ export class TcpCourse {
 
 	/** To be made when the client is accepted: durations count from here. */
 	constructor(id: string, client: TcpClient, limits: TcpLimits, clock: Clock) {
-		this.id = id;
-		this.client = client;
+		this.#id = id;
+		this.#client = client;
 		this.#limits = limits;
 		this.#clock = clock;
 		this.#attempts = new AttemptLog(clock);
@@ -77,7 +77,7 @@ export class TcpCourse {
 		if (this.#attempts.count >= this.#limits.dialTimeoutsMs.length) {
 			return this.#attempts.failedLocally ? "overload" : "unreachable";
 		}
-		const { balancer, address } = this.client;
+		const { balancer, address } = this.#client;
 		const pick = balancer.pick({ clientAddress: address, tried: this.#attempts.tried });
 		if (pick === undefined) return "no-endpoint";
 		this.#pick = pick;
@@ -96,7 +96,7 @@ export class TcpCourse {
 		errorCode: string | undefined,
 	): number {
 		this.#attempts.end(outcome, errorCode);
-		if (this.#pick !== undefined) this.client.balancer.failed(this.#pick.endpoint, outcome);
+		if (this.#pick !== undefined) this.#client.balancer.failed(this.#pick.endpoint, outcome);
 		return outcome === "local-error" ? Math.min(this.timeoutMs, MAX_LOCAL_PAUSE_MS) : 0;
 	}
 
@@ -104,7 +104,7 @@ export class TcpCourse {
 	connected(): void {
 		this.#attempts.end("connected", undefined);
 		if (this.#pick !== undefined) {
-			this.client.balancer.answered(this.#pick.endpoint, this.client.address);
+			this.#client.balancer.answered(this.#pick.endpoint, this.#client.address);
 		}
 		this.#connectMs = this.#clock.monotonicMs() - this.#beganMs;
 	}
@@ -114,7 +114,7 @@ export class TcpCourse {
 		const { drainRemovedMs } = this.#limits;
 		const key = this.endpoint?.key;
 		if (drainRemovedMs === undefined || key === undefined) return false;
-		if (this.client.balancer.has(key)) {
+		if (this.#client.balancer.has(key)) {
 			this.#removedSinceMs = undefined;
 			return false;
 		}
@@ -137,10 +137,10 @@ export class TcpCourse {
 	/** While it lives. */
 	describe(bytesIn: number, bytesOut: number, isHalfClosed: boolean): LiveConnection {
 		return {
-			id: this.id,
+			id: this.#id,
 			protocol: "tcp",
-			service: this.client.servicePort.name,
-			client: formatSocketAddress(this.client.address, this.client.port),
+			service: this.#client.servicePort.name,
+			client: formatSocketAddress(this.#client.address, this.#client.port),
 			endpoint: this.#servedBy()?.key,
 			startedAtMs: this.#startedAtMs,
 			bytesIn,
@@ -152,10 +152,10 @@ export class TcpCourse {
 	/** It is over; a try that goes on is abandoned. To be called once. */
 	end(end: ConnectionEnd, bytesIn: number, bytesOut: number): ConnectionRecord {
 		this.#attempts.end("abandoned", undefined);
-		const { servicePort, address, port } = this.client;
+		const { servicePort, address, port } = this.#client;
 		const endpoint = this.#servedBy();
 		return {
-			id: this.id,
+			id: this.#id,
 			protocol: "tcp",
 			family: servicePort.family,
 			service: servicePort.name,
